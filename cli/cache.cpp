@@ -1,7 +1,9 @@
 // sluice cache: what is in a cache of executables.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
@@ -41,12 +43,19 @@ int listCache(const std::string& folder) {
 int verifyCache(const std::string& folder) {
   const ExecutableCache cache = openCache(folder);
   const std::size_t before = cache.files().size();
-  const std::size_t damaged = [&] {
+  const std::vector<ExecutableCache::File> damaged = [&] {
     const WaitLine line("checking files");
-    return cache.verify().size();
+    return cache.verify();
   }();
-  fmt::print("{} files, {} damaged and removed\n", before, damaged);
-  return damaged == 0 ? 0 : kFailed;
+  const auto left =
+      std::ranges::count_if(damaged, [](const auto& file) { return !file.kept.empty(); });
+  if (left == 0) {
+    fmt::print("{} files, {} damaged and removed\n", before, damaged.size());
+  } else {
+    fmt::print(
+        "{} files, {} damaged, {} of which cannot be removed\n", before, damaged.size(), left);
+  }
+  return damaged.empty() ? 0 : kFailed;
 }
 
 int clearCache(const std::string& folder) {

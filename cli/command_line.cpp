@@ -1,10 +1,15 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <map>
 #include <new>
 #include <numeric>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/terminal.h"
 #include "sluice/base/error.h"
@@ -14,6 +19,55 @@ namespace {
 
 constexpr std::string_view kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM.";
+
+/// Its options are addProfileOptions'; programs with a --profile of their own have it elsewhere.
+constexpr const char* kProfileGroup = "Profiles";
+
+/// Reports that models write because the command line asks for them.
+class ProfiledRun {
+ public:
+  explicit ProfiledRun(const CLI::App& app) {
+    const CLI::Option* asked = app.get_option_no_throw("--profile");
+    if (asked == nullptr || asked->get_group() != kProfileGroup || asked->empty()) {
+      return;
+    }
+    const CLI::Option* folder = app.get_option("--profile-dir");
+    folder_ = folder->empty() ? "./profile" : folder->as<std::string>();
+    const std::string text = nlohmann::json{{"directory", folder_}}.dump();
+    ::setenv("SLUICE_PROFILE", text.c_str(), 1);
+    before_ = reports();
+  }
+
+  void printReports() const {
+    for (const auto& [path, written] : folder_.empty() ? Reports{} : reports()) {
+      const auto known = before_.find(path);
+      if (known == before_.end() || known->second != written) {
+        fmt::print("Report: {}\n", path);
+      }
+    }
+  }
+
+ private:
+  using Reports = std::map<std::string, std::filesystem::file_time_type>;
+
+  /// When each report in the folder was written.
+  Reports reports() const {
+    Reports found;
+    std::error_code none;  // no folder, no reports
+    for (const auto& model : std::filesystem::directory_iterator(folder_, none)) {
+      for (const auto& file : std::filesystem::directory_iterator(model.path(), none)) {
+        if (file.path().filename().string().starts_with("report") &&
+            file.path().extension() == ".html") {
+          found[file.path().string()] = file.last_write_time();
+        }
+      }
+    }
+    return found;
+  }
+
+  std::string folder_;  // empty: nobody asked
+  Reports before_;
+};
 
 /// Insertions, deletions and replacements that turn one word into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -126,8 +180,20 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
     } catch (const CLI::ExtrasError&) {
       throw CLI::ParseError(describeExtras(app), CLI::ExitCodes::ExtrasError);
     }
-    return body();
+    const ProfiledRun profiled(app);
+    const int code = body();
+    profiled.printReports();
+    return code;
   });
+}
+
+void addProfileOptions(CLI::App& app) {
+  app.add_flag_callback(
+         "--profile", [] {}, "Trace the first calls of each model and write reports about them")
+      ->group(kProfileGroup);
+  app.add_option_function<std::string>(
+         "--profile-dir", [](const std::string&) {}, "Where traces and reports go  [./profile]")
+      ->group(kProfileGroup);
 }
 
 void addDeviceOption(CLI::App& app, std::string& names) {

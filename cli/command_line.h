@@ -40,6 +40,10 @@ inline constexpr std::string_view kDeviceForm =
 /// Adds --device, which `Options::device` takes and whose default is no text.
 void addDeviceOption(CLI::App& app, std::string& names);
 
+/// Adds --profile and --profile-dir to an example: runProgram then asks for the profiles of all its
+/// models, as the variable SLUICE_PROFILE does, and prints the paths of the reports.
+void addProfileOptions(CLI::App& app);
+
 /// Throws Error if the loss is not finite: training on would only spread it.
 void requireFiniteLoss(double loss, std::int64_t updates);
 

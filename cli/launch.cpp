@@ -251,7 +251,10 @@ void addLaunch(CLI::App& app, Action& action) {
                       "Trace all processes and make one report of them in this folder");
   command->add_flag("--dry-run", settings->dryRun, "Print the command and run nothing");
   command->prefix_command();  // the rest is the program and its arguments
-  command->footer("The rest of the line is the program and its arguments.");
+  command->footer(
+      "The rest of the line is the program and its arguments; -- may stand before it.\n"
+      "Example:\n"
+      "  sluice launch -n 4 --profile profile -- python3 train.py --epochs 3");
   command->callback([&action, settings, command] {
     settings->program = command->remaining();
     if (settings->program.empty()) {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -39,6 +41,30 @@ constexpr auto kCommands = std::to_array<Command>({
     {"tune", addTune},
 });
 
+/// Without the mark in `sluice launch -n 2 -- program`, which may stand before the program that is
+/// not parsed anyway, and would end the command for the parser.
+std::vector<char*> withoutMark(const CLI::App& app, std::span<char*> arguments) {
+  constexpr std::string_view kCommand = "launch";
+  std::vector<char*> kept(arguments.begin(), arguments.end());
+  if (kept.size() < 2 || kept[1] != kCommand) {
+    return kept;
+  }
+  const CLI::App* launch = app.get_subcommand(std::string(kCommand));
+  for (std::size_t i = 2; i < kept.size(); ++i) {
+    const std::string text = kept[i];
+    if (text == "--") {
+      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    if (!text.starts_with('-')) {
+      break;  // the program; what follows is its own
+    }
+    const CLI::Option* option = launch->get_option_no_throw(text);
+    i += option != nullptr && option->get_items_expected_max() > 0 ? 1 : 0;
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<std::string_view> commandNames() {
@@ -67,7 +93,9 @@ int runSluice(int argc, char** argv) {
       "--version", fmt::format("sluice {}", sluice::version()), "Print the version");
   Action action;
   addCommands(app, action);
-  return runProgram(app, argc, argv, [&] { return action(); });
+  std::vector<char*> arguments = withoutMark(app, std::span(argv, static_cast<std::size_t>(argc)));
+  return runProgram(
+      app, static_cast<int>(arguments.size()), arguments.data(), [&] { return action(); });
 }
 
 }  // namespace sluice::cli

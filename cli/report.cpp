@@ -48,7 +48,7 @@ struct ReportSettings {
 
 constexpr const char* kFormats[] = {"html", "text", "md", "json", "perfetto", "csv"};
 
-/// The format that was asked for, or that the name of the output stands for.
+/// The format that was asked for, or that the name of the output stands for; empty: none.
 std::string formatOf(const ReportSettings& settings) {
   if (!settings.format.empty()) {
     return settings.format;
@@ -60,7 +60,7 @@ std::string formatOf(const ReportSettings& settings) {
   if (ending == ".md" || ending == ".json" || ending == ".csv") {
     return ending.substr(1);
   }
-  return "text";
+  return ending.empty() || ending == ".txt" ? "text" : "";
 }
 
 using Parts = std::vector<std::string>;
@@ -167,10 +167,10 @@ void addReport(CLI::App& app, Action& action) {
       "A trace of the same program on simulated devices, to stand beside the first");
   command->add_option("-o,--output", settings->output, "Write it to this file");
   command
-      ->add_option(
-          "--format",
-          settings->format,
-          fmt::format("{}  [by the ending of the output, else text]", fmt::join(kFormats, ", ")))
+      ->add_option("--format",
+                   settings->format,
+                   fmt::format("{}  [by the ending of the output; text if it has none]",
+                               fmt::join(kFormats, ", ")))
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kFormats), std::end(kFormats))));
   command->add_option("--width", settings->width, "Columns of text")
       ->transform(wholeNumber<std::int32_t>(40, 10000))
@@ -180,6 +180,13 @@ void addReport(CLI::App& app, Action& action) {
       throw CLI::ValidationError("--format html", "name a file for the page: -o report.html");
     }
     const std::string format = formatOf(*settings);
+    if (format.empty()) {
+      throw CLI::ValidationError(
+          "--output",
+          fmt::format("the ending of '{}' names no format (.html, .md, .json, .csv, .txt): add "
+                      "--format",
+                      settings->output));
+    }
     if (!settings->predicted.empty() &&
         (settings->files.size() > 1 || format == "perfetto" || format == "csv")) {
       throw CLI::ValidationError("--predicted",

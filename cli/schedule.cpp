@@ -10,6 +10,8 @@
 #include "cli/schedule_input.h"
 #include "cli/schedule_output.h"
 #include "cli/schedule_svg.h"
+#include "cli/schedule_table.h"
+#include "cli/terminal.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 
@@ -19,8 +21,12 @@ namespace {
 using schedule::PipelineKind;
 using schedule::PipelineSchedule;
 
+constexpr std::int32_t kColumns = 100;  // where there is no terminal
+
 constexpr const char* kExamples =
     "Examples:\n"
+    "  sluice schedule --stages 4 --micro-batches 8 --schedule all\n"
+    "      times, idle share and memory of every schedule\n"
     "  sluice schedule --stages 4 --micro-batches 8 --schedule zero-bubble\n"
     "      four devices with two chunks each in a V, backward passes in two parts\n"
     "  sluice schedule --stages 3 --micro-batches 5 --schedule popart --view cycles\n"
@@ -58,7 +64,9 @@ int run(const ScheduleSettings& settings, const ScheduleRequest& request) {
   const std::optional<SimulatedPipeline> simulated =
       request.copies ? std::optional(simulatePipeline(request, result)) : std::nullopt;
   const OutputOptions output{
-      .width = settings.width, .summary = settings.summary, .simulated = simulated};
+      .width = settings.width > 0 ? settings.width : columnsOf(stdout, kColumns),
+      .summary = settings.summary,
+      .simulated = simulated};
   settings.json ? printTimelineJson(request, result, output)
                 : printTimeline(request, result, output);
   return 0;
@@ -74,7 +82,10 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
   command.add_option("--micro-batches", settings.microBatches, "Micro-batches")
       ->transform(wholeNumber<std::int32_t>(1, kMostCells))
       ->required();
-  command.add_option("--schedule", settings.schedule, fmt::format("{}", fmt::join(names, ", ")))
+  command
+      .add_option("--schedule",
+                  settings.schedule,
+                  fmt::format("{}; all: a table of them", fmt::join(names, ", ")))
       ->capture_default_str();
   command.add_option("--view", settings.view, "timeline: event-driven; cycles: in lock step")
       ->check(CLI::IsMember({"timeline", "cycles"}))
@@ -107,9 +118,11 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
       settings.memoryCap,
       "Most a device may hold, in the unit of --bytes; one number or one per device");
   command.add_flag("--inference", settings.inference, "Forward passes only");
-  command.add_option("--width", settings.width, "Columns of the chart")
-      ->transform(wholeNumber<std::int32_t>(20, 10000))
-      ->capture_default_str();
+  command
+      .add_option("--width",
+                  settings.width,
+                  fmt::format("Columns of the chart  [the terminal's, else {}]", kColumns))
+      ->transform(wholeNumber<std::int32_t>(20, 10000));
   command.add_flag("--json", settings.json, "As JSON");
   command.add_flag("--summary", settings.summary, "Only the figures, for very large pipelines");
   command.add_option("--copies",
@@ -132,6 +145,17 @@ void addSchedule(CLI::App& app, Action& action) {
       throw CLI::ValidationError("--svg", "draws the timeline: leave out --view cycles");
     }
     try {
+      if (settings->schedule == "all") {
+        if (!settings->svg.empty() || settings->view == "cycles") {
+          throw CLI::ValidationError("--schedule all",
+                                     "is a table: name one schedule for --svg and --view cycles");
+        }
+        action = [settings, all = readAllSchedules(*settings)] {
+          printComparison(all, settings->json);
+          return 0;
+        };
+        return;
+      }
       const ScheduleRequest request = readSchedule(*settings);
       action = [settings, request] { return run(*settings, request); };
     } catch (const InvalidArgument& error) {

@@ -23,7 +23,7 @@ struct ScheduleSettings {
   std::string devices;
   std::string slots;
   std::string memoryCap;
-  std::int32_t width = 100;
+  std::int32_t width = 0;  ///< 0: not given
   bool inference = false;
   bool json = false;
   bool summary = false;  ///< no chart and no pieces

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/schedule_chart.h"
+#include "cli/terminal.h"
 #include "sluice/program/bare_program.h"
 #include "sluice/runtime/simulator.h"
 #include "sluice/schedule/lock_step.h"
@@ -88,6 +89,30 @@ CycleFacts cycleFacts(const ScheduleRequest& request) {
   // earliest.
   facts.bound = cycleTable(request.kind, single).cycles + request.problem.microBatches - 1;
   return facts;
+}
+
+Style styleOf(char letter) {
+  return letter == 'F' ? Style::Blue : letter == 'B' ? Style::Yellow : Style::Green;
+}
+
+/// Pieces of a chart begin with their letter and end before the next one, an idle time or a space.
+std::string coloured(const std::string& chart) {
+  if (!hasColours(stdout)) {
+    return chart;
+  }
+  constexpr std::string_view kLetters = "FBW";
+  std::string text;
+  for (std::size_t i = 0; i < chart.size();) {
+    std::size_t end = i + 1;
+    if (kLetters.find(chart[i]) == std::string_view::npos) {
+      text += chart[i];
+    } else {
+      end = std::min(chart.find_first_of("FBW. \n", end), chart.size());
+      text += styled(chart.substr(i, end - i), styleOf(chart[i]), stdout);
+    }
+    i = end;
+  }
+  return text;
 }
 
 std::string simulatedJson(const ScheduleRequest& request, const OutputOptions& options) {
@@ -192,7 +217,7 @@ void printTimeline(const ScheduleRequest& request,
                    const PipelineSchedule& result,
                    const OutputOptions& options) {
   if (!options.summary) {
-    fmt::print("{}\n", drawChart(request, result, options.width));
+    fmt::print("{}\n", coloured(drawChart(request, result, options.width)));
   }
   const Totals totals = totalsOf(request, result, kReadable);
   const double percent = result.bound == 0

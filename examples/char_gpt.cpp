@@ -150,6 +150,7 @@ int main(int argc, char** argv) {
       ->transform(cli::realNumber(0))
       ->capture_default_str();
   cli::addDeviceOption(app, settings.device);
+  cli::addProfileOptions(app);
   app.add_option("--threads", settings.threads, "Threads of the device")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
       ->capture_default_str();

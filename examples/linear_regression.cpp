@@ -43,5 +43,6 @@ int main(int argc, char** argv) {
       "Example:\n  SLUICE_DUMP=out linear_regression   # writes what every compile stage made");
   std::string device;
   cli::addDeviceOption(app, device);
+  cli::addProfileOptions(app);
   return cli::runProgram(app, argc, argv, [&] { return run(device); });
 }

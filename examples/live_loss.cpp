@@ -88,5 +88,6 @@ int main(int argc, char** argv) {
   app.footer("Example:\n  live_loss | tail -3");
   std::string device;
   cli::addDeviceOption(app, device);
+  cli::addProfileOptions(app);
   return cli::runProgram(app, argc, argv, [&] { return run(device); });
 }

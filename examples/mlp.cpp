@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
       ->transform(cli::wholeNumber<std::int64_t>(1, 1'000'000))
       ->capture_default_str();
   cli::addDeviceOption(app, settings.device);
+  cli::addProfileOptions(app);
   app.add_option("--learning-rate", settings.learningRate, "Of AdamW, at its highest")
       ->transform(cli::realNumber(0))
       ->capture_default_str();

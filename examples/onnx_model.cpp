@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
   app.add_option("model", settings.model, "An ONNX file")->required();
   app.add_option("--dim", settings.dims, "A value for a symbolic dimension, N=4");
   cli::addDeviceOption(app, settings.device);
+  cli::addProfileOptions(app);
   app.add_option("--devices", settings.devices, "Devices to cut the model over, all of them used")
       ->transform(cli::wholeNumber<std::int64_t>(1, 64))
       ->capture_default_str();

@@ -49,5 +49,6 @@ int main(int argc, char** argv) {
   app.footer("Example:\n  repeat_loop");
   std::string device;
   cli::addDeviceOption(app, device);
+  cli::addProfileOptions(app);
   return cli::runProgram(app, argc, argv, [&] { return runLoop(device); });
 }

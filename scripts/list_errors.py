@@ -20,6 +20,43 @@ RAISED = re.compile(r"\b(?:raise<(\w+)>\s*\(|throw\s+(\w*(?:Error|Argument|Unsup
 LITERAL = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')
 SKIPPED = {"InternalError", "Error"}
 
+# The cause of each type of errors, where the headers do not say it, and the remedy; the message has the particulars.
+CAUSES = {
+    "Cancelled": "A call was given up: by `Model::cancel`, by Ctrl-C in Python, or because another part of the same "
+                 "work failed first, whose error is then the one to read.",
+    "FloatingPointError": "A NaN or an infinity came into being, in a model that checks for them "
+                          "(`enableFloatingPointExceptions`, `findFirstNonFinite`).",
+    "RecoverableError": "A device, link or file failed for a reason that may pass.",
+    "UnrecoverableError": "A device failed for good, or a fault came again after all retries.",
+}
+REMEDIES = {
+    "Cancelled": "None is needed: the model has the state from before the call, and the next call works.",
+    "ConfigFileError": "Correct the line or key that the message names; it lists what is known.",
+    "DeviceError": "`sluice devices` says what this machine has and why a kind cannot be used. A stall names the tasks "
+                   "that wait: look at the callback or the process that the first of them waits for.",
+    "FileError": "Check path, rights and free space. A damaged or foreign file has to be made or copied again: nothing "
+                 "in it can be trusted. A file of another version says which one reads it.",
+    "FloatingPointError": "The message names the first op, micro-batch and element: lower the learning rate, scale the "
+                          "loss, or keep that op in float32.",
+    "InvalidArgument": "The call is at fault, and nothing has changed: give what the message expects.",
+    "OutOfMemory": "Take one of the changes that the message proposes, or let `sluice plan` look for a way; "
+                   "[memory.md](memory.md).",
+    "RecoverableError": "`Options::recovery` does what the action says and makes the call again; "
+                        "[state.md](state.md#when-a-call-fails).",
+    "UnrecoverableError": "Take the machine out of service; the message names a folder with what is known.",
+    "Unsupported": "Take another device, op, option or version, as the message says.",
+}
+# Those whose remedy depends on the module. The page that says how it is done right; a module is in the first of these that its name begins with.
+GUIDED = {"ConfigFileError", "DeviceError", "FileError", "InvalidArgument", "Unsupported"}
+PAGES = {
+    "api": "models.md", "base": "state.md", "cli": "command_line.md", "compile": "memory.md",
+    "data": "data.md", "device": "performance.md", "devices/cuda": "cuda.md", "devices/sim": "simulation.md",
+    "frontends/popart": "popart.md", "frontends/tensorflow": "python_ipu.md", "ir": "parts.md", "nn": "layers.md",
+    "onnx": "onnx.md", "ops": "ops.md", "optim": "optimizers.md", "parallel": "pipelining.md",
+    "profile": "profiling.md", "program": "executable.md", "python/core": "python.md", "runtime": "distributed.md",
+    "schedule": "schedules.md", "tensor": "state.md", "transforms": "exactness.md",
+}
+
 
 def literals(text, start):
     """The string literals that follow one another from the first one inside of a call on."""
@@ -48,6 +85,8 @@ def raised():
             for match in RAISED.finditer(text):
                 kind = match.group(1) or match.group(2)
                 message = " ".join(literals(text, match.end()).split())
+                if kind == "FloatingPointError":  # composed of the fields of NonFinite
+                    message = "{} {} (in {}, stage {}, micro-batch {})"
                 if kind not in SKIPPED and len(message) > 3 and message != "{}":
                     found.add((kind, module, message))
     return found
@@ -70,19 +109,33 @@ def page():
         "# Errors",
         "",
         "Every error that Sluice raises, by type and module. `scripts/list_errors.py` makes this page from the code.",
-        "A message says what was expected, what was found and what to do; `{}` stands for a value. An `InternalError`",
-        "is a bug of Sluice: please report it.",
+        "A message says what was expected, what was found and what to do; `{}` stands for a value. Each type has its",
+        "cause and its remedy, and each module the page that says how it is done right. An `InternalError` is a bug of",
+        "Sluice: please report it.",
         "",
     ]
     for kind in sorted({each[0] for each in found}):
         lines += [f"## {kind}", ""]
-        if kind in known:
-            lines += [known[kind], ""]
+        cause = CAUSES.get(kind) or known.get(kind)
+        if not cause or kind not in REMEDIES:
+            sys.exit(f"list_errors: {kind} has no cause or no remedy; scripts/list_errors.py has the table")
+        lines += [f"**Cause.** {cause}", "", f"**Remedy.** {REMEDIES[kind]}", ""]
         for module in sorted({m for k, m, _ in found if k == kind}):
+            page = page_of(module)
             lines += [f"### {kind} of {module}", ""]
+            if kind in GUIDED:
+                lines += [f"How it is done right: [{page}]({page}).", ""]
             lines += [f"- {escaped(text)}" for k, m, text in sorted(found) if (k, m) == (kind, module)]
             lines.append("")
     return "\n".join(lines)
+
+
+def page_of(module):
+    """The longest name in PAGES that the module's begins with."""
+    best = max((name for name in PAGES if (module + "/").startswith(name)), key=len, default=None)
+    if best is None:
+        sys.exit(f"list_errors: no page of the documents is known for {module}; scripts/list_errors.py has the table")
+    return PAGES[best]
 
 
 def escaped(text):

@@ -72,5 +72,6 @@ int main(int argc, char** argv) {
   app.add_option("library", library, "The shared library with the op")->capture_default_str();
   std::string device;
   cli::addDeviceOption(app, device);
+  cli::addProfileOptions(app);
   return cli::runProgram(app, argc, argv, [&] { return run(library, device); });
 }

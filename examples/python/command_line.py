@@ -5,10 +5,13 @@ Ctrl-C.
 """
 
 import argparse
+import json
 import math
+import os
 import shutil
 import sys
 import time
+from pathlib import Path
 
 
 class UsageError(Exception):
@@ -59,11 +62,32 @@ def real_number(least):
     return read
 
 
+def add_profile(arguments):
+    """Adds --profile and --profile-dir: run_program then asks for the profiles of all models, as the
+    variable SLUICE_PROFILE does, and prints the paths of the reports."""
+    arguments.add_argument("--profile", dest="profiled", action="store_true",
+                           help="trace the first calls of each model and write reports about them")
+    arguments.add_argument("--profile-dir", default="profile", help="where traces and reports go")
+
+
+def _reports(folder):
+    """When each report in the folder was written."""
+    return {path: path.stat().st_mtime_ns for path in sorted(Path(folder).glob("*/report*.html"))}
+
+
 def run_program(arguments, body):
     """Parses the command line, runs the body and ends the process with the exit code."""
     settings = arguments.parse_args()
+    profiled = getattr(settings, "profiled", False)
+    if profiled:
+        os.environ["SLUICE_PROFILE"] = json.dumps({"directory": settings.profile_dir})
+        before = _reports(settings.profile_dir)
     try:
         body(settings)
+        if profiled:
+            for path, written in _reports(settings.profile_dir).items():
+                if before.get(path) != written:
+                    print(f"Report: {path}")
     except UsageError as error:
         arguments.error(str(error))
     except KeyboardInterrupt:

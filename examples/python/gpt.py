@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 import sluice
 from command_line import (
-    UsageError, parser, real_number, require_finite, run_program, whole_number
+    UsageError, add_profile, parser, real_number, require_finite, run_program, whole_number
 )
 
 TEXT = """\
@@ -189,6 +189,7 @@ def arguments():
     add("--temperature", type=real_number(0.01), default=0.5, help="below 1: likelier characters")
     add("--seed", type=whole_number(0), default=0, help="of weights, dropout and samples")
     add("--explain", action="store_true", help="print the plan of the training model")
+    add_profile(args)
     return args
 
 

@@ -12,7 +12,7 @@ import time
 import numpy
 
 import sluice.popart as popart
-from command_line import UsageError, parser, require_finite, run_program, whole_number
+from command_line import UsageError, add_profile, parser, require_finite, run_program, whole_number
 
 
 def make_weights(settings, random):
@@ -141,6 +141,7 @@ def arguments():
     how.add_argument("--sharded", dest="execution", action="store_const", const="sharded",
                      default="phased", help="two devices that take turns")
     add("--seed", type=whole_number(0), default=0, help="of weights and inputs")
+    add_profile(args)
     return args
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import sluice
 from command_line import (
-    UsageError, parser, real_number, require_finite, run_program, whole_number
+    UsageError, add_profile, parser, real_number, require_finite, run_program, whole_number
 )
 
 try:
@@ -151,6 +151,7 @@ def arguments():
     add("--threads", type=whole_number(1, 1024), default=1, help="threads of each device")
     add("--seed", type=whole_number(0), default=0, help="of the weights")
     add("--explain", action="store_true", help="print the plan of the training model")
+    add_profile(args)
     return args
 
 

@@ -9,7 +9,7 @@ This needs NumPy and no torch.
 import numpy
 
 from sluice import ipu, nn
-from command_line import parser, real_number, require_finite, run_program, whole_number
+from command_line import add_profile, parser, real_number, require_finite, run_program, whole_number
 
 SCHEDULES = {each.name.lower(): each for each in ipu.pipelining_ops.PipelineSchedule}
 
@@ -112,6 +112,7 @@ def arguments():
     add("--schedule", choices=list(SCHEDULES), default="grouped", help="order of the pipeline")
     add("--seed", type=whole_number(0), default=0, help="of variables and points")
     add("--explain", action="store_true", help="print the plan")
+    add_profile(args)
     return args
 
 

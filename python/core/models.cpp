@@ -323,14 +323,15 @@ void bindModels(py::module_& m) {
       .def("cycle_count", &Model::cycleCount, Release())
       .def(
           "suggest_changes",
-          [](Model& model, std::size_t most) {
+          [](Model& model, std::size_t most, const std::string& target) {
             std::vector<std::tuple<std::string, std::string, double, double>> found;
-            for (const Suggestion& each : model.suggestChanges(most)) {
+            for (const Suggestion& each : model.suggestChanges(most, target)) {
               found.emplace_back(each.change, each.strategy.str(), each.seconds, each.faster);
             }
             return found;
           },
           py::arg("most") = 3,
+          py::arg("target") = "",
           Release())
       .def(
           "simulate_step",

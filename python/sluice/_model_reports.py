@@ -1,4 +1,4 @@
-"""What a model tells about itself and its calls: a base class of Executor."""
+"""What a model tells about itself and its calls: a base class of Executor and LoadedModel."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Reports:
 
     def report(self, file: "str | os.PathLike[str]", predictedOn: str = "") -> None:
         """Writes a page about the first calls: what ran when, why devices were idle, their memory. With a
-        target, such as "measured" after `sluice calibrate`, also what the simulator predicts for it.
+        target, such as "measured" after `sluice calibrate`, also what the simulator predicts for it and what changes would give there.
 
         Needs `Options.enableProfiling` and a call; the page needs nothing but a browser."""
         self._compiled("report").report(os.fspath(file), predictedOn)
@@ -91,9 +91,11 @@ class Reports:
         """How long a call takes on the target of simulated devices, without computing anything."""
         return SimulatedStep(*self._compiled("simulateStep").simulate_step())
 
-    def suggestChanges(self, most: int = 3) -> "List[Suggestion]":
-        """Changes of the strategy that make a call on simulated devices faster, the best first."""
-        found = self._compiled("suggestChanges").suggest_changes(most)
+    def suggestChanges(self, most: int = 3, target: str = "") -> "List[Suggestion]":
+        """Changes of the strategy that make a call on simulated devices faster, the best first.
+
+        Devices that are not simulated need a target, such as "measured" after `sluice calibrate`."""
+        found = self._compiled("suggestChanges").suggest_changes(most, target)
         return [Suggestion(*each) for each in found]
 
     def cycleCount(self) -> int:

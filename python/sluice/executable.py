@@ -9,13 +9,14 @@ import torch
 
 from . import _core
 from ._convert import to_core, to_torch
+from ._model_reports import Reports
 from .options import Options
 
 __all__ = ["LoadedModel", "load"]
 
 
-class LoadedModel:
-    """A model of an executable. It is called with the tensors of a whole step, by position or by name, and
+class LoadedModel(Reports):
+    """A model of an executable, with the reports of other models. It is called with the tensors of a whole step, by position or by name, and
     returns the tensors of the result: the tensor itself if there is only one, else a tuple of all, in the
     order in which forward returned them."""
 
@@ -28,6 +29,9 @@ class LoadedModel:
         results = self._core.run(self._inputs(args, kwargs))
         outputs = tuple(to_torch(each) for each in results)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _compiled(self, what: str) -> _core.Model:
+        return self._core
 
     def _inputs(self, args: tuple, kwargs: Dict[str, Any]) -> List[_core.HostTensor]:
         names = self._core.input_names
@@ -81,14 +85,6 @@ class LoadedModel:
     ) -> None:
         """Writes an executable with the values that the model has now."""
         self._core.save(os.fspath(filename), export_model, save_rng_state)
-
-    def explain(self) -> str:
-        """The stages, their devices and bytes, the schedule with its bound, and the warnings."""
-        return self._core.explain()
-
-    def summary(self) -> str:
-        """The variables, then bytes and kernels of the programs."""
-        return self._core.summary()
 
     def destroy(self) -> None:
         """Frees the devices."""

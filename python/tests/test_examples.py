@@ -56,6 +56,20 @@ def test_gpt_learns_its_text():
     assert len(printed.partition("---\n")[2].rstrip("\n")) == 24
 
 
+@pytest.mark.parametrize("program, arguments, models", [
+    ("gpt.py", "--steps 2 --sample 1", {"training", "inference"}),
+    ("popart_chain.py", "--iters 1", {"inference"}),
+    ("tf_pipeline.py", "--calls 1 --updates 2", {"training"}),
+])
+def test_profiles_are_written_and_named(program, arguments, models, tmp_path):
+    printed = output_of(program, *arguments.split(), "--profile", "--profile-dir", str(tmp_path))
+    reports = [Path(line) for line in re.findall("^Report: (.*)$", printed, re.MULTILINE)]
+    assert {report.parent.name for report in reports} == models
+    for report in reports:
+        assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not re.findall("^Report", output_of(program, *arguments.split()), re.MULTILINE)
+
+
 def test_resnet_trains_what_is_not_frozen():
     printed = output_of("resnet_finetune.py", "--steps", "4", "--batch-size", "6")
     losses = numbers(r"loss ([\d.]+)", printed)

@@ -115,3 +115,52 @@ def test_the_cache_gives_the_same_bits(tmp_path):
         losses.append([model(x, labels)[1] for _ in range(2)])
     assert torch.equal(torch.stack(losses[0]), torch.stack(losses[1]))
     assert len(list((tmp_path / "cache").glob("*.slc"))) == 1
+
+
+def test_a_loaded_model_has_reports(tmp_path):
+    x, labels = data()
+    model = training()
+    model(x, labels)
+    model.save(tmp_path / "net.slx")
+    loaded = sluice.load(
+        tmp_path / "net.slx", lambda options: options.enableProfiling(str(tmp_path / "profile"))
+    )
+    loaded(x, labels)
+    assert loaded.explain() == model.explain() and "18 kernels" in loaded.summary()
+    loaded.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    least, mean, most = loaded.getComputeLatency()
+    assert 0 < least <= most and mean > 0
+    with pytest.raises(sluice.InvalidArgument, match="not simulated"):
+        loaded.simulateStep()
+
+
+def test_changes_are_suggested_in_the_time_of_a_target():
+    class Cut(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(5))
+
+        def forward(self, x, y):
+            for number, part in enumerate(self.parts):
+                with sluice.Block(f"b{number}"):
+                    x = torch.relu(part(x))
+            return torch.nn.functional.mse_loss(x, y)
+
+    options = sluice.Options().deviceIterations(2).showCompilationProgressBar(False)
+    options.Training.gradientAccumulation(4)
+    blocks = [f"b{number}" for number in range(5)]
+    options.setExecutionStrategy(
+        sluice.PipelinedExecution(sluice.Stage(blocks[0]).ipu(0), sluice.Stage(*blocks[1:]).ipu(1))
+    )
+    net = Cut()
+    model = sluice.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+    with pytest.raises(sluice.InvalidArgument, match="call or compile"):
+        model.suggestChanges(1, "ipu2")
+    model(torch.randn(64, 64), torch.randn(64, 64))
+    with pytest.raises(sluice.InvalidArgument, match="not simulated"):
+        model.suggestChanges()
+    found = model.suggestChanges(20, "ipu2")
+    assert "move block b1 to device 0" in [each.change for each in found]
+    assert [each.seconds for each in found] == sorted(each.seconds for each in found)
+    assert len(model.suggestChanges(1, "ipu2")) == 1

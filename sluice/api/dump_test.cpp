@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/profile/trace_file.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -288,6 +289,13 @@ TEST(EnvironmentProfile, AsksForTraces) {
   const auto text = [&](const char* name) { return (folder / name).string(); };
   with("SLUICE_PROFILE", R"({"directory": ")" + text("ours") + R"(", "values": "Hashes"})");
   EXPECT_TRUE(fs::exists(folder / "ours" / "inference" / "run.slt"));
+  with("SLUICE_PROFILE", R"({"directory": ")" + text("kernels") + R"(", "kernels": true})");
+  EXPECT_THAT(profile::readTrace(folder / "kernels" / "inference" / "run.slt").kernels,
+              ::testing::SizeIs(1));
+  with("SLUICE_PROFILE",  // which has no times of kernels
+       R"({"directory": ")" + text("sim") + R"(", "kernels": true})",
+       Options().device("sim@ipu2"));
+  EXPECT_TRUE(profile::readTrace(folder / "sim" / "inference" / "run.slt").kernels.empty());
   with("POPLAR_ENGINE_OPTIONS",
        R"({"autoReport.all": "true", "target.x": "1", "autoReport.directory": ")" + text("poplar") +
            "\"}");

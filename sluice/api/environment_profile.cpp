@@ -54,7 +54,8 @@ TraceValues valuesOf(const Json& value) {
 }
 
 std::optional<EnvironmentProfile> ofOurs(const std::string& text) {
-  static constexpr std::array<std::string_view, 3> kKeys = {"directory", "enable", "values"};
+  static constexpr std::array<std::string_view, 4> kKeys = {
+      "directory", "enable", "kernels", "values"};
   EnvironmentProfile profile;
   bool enabled = true;
   const Json json = objectIn(text, kOurs);
@@ -63,6 +64,8 @@ std::optional<EnvironmentProfile> ofOurs(const std::string& text) {
       profile.directory = textOf(value, kOurs, key);
     } else if (key == "enable") {
       enabled = flagOf(value, kOurs);
+    } else if (key == "kernels") {
+      profile.kernels = flagOf(value, kOurs);
     } else if (key == "values") {
       profile.values = valuesOf(value);
     } else {

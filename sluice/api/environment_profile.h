@@ -9,14 +9,15 @@
 
 namespace sluice {
 
-/// What Options::enableProfiling and traceValues would say.
+/// What Options::enableProfiling, traceValues and traceKernels would say.
 struct EnvironmentProfile {
   std::string directory = ".";
   TraceValues values = TraceValues::None;
+  bool kernels = false;  ///< not of simulated devices, which run none in their virtual time
 };
 
-/// SLUICE_PROFILE is JSON, {"directory": "profile", "values": "Hashes", "enable": true}, all of
-/// them optional; of POPLAR_ENGINE_OPTIONS the keys autoReport.all,
+/// SLUICE_PROFILE is JSON, {"directory": "profile", "values": "Hashes", "kernels": true, "enable":
+/// true}, all of them optional; of POPLAR_ENGINE_OPTIONS the keys autoReport.all,
 /// autoReport.outputExecutionProfile and autoReport.directory count, and others are ignored. Throws
 /// ConfigFileError, naming the variable, for what cannot be read.
 std::optional<EnvironmentProfile> profileOfEnvironment();

@@ -1,18 +1,33 @@
 #include "sluice/api/explain.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sluice/program/memory_plan.h"
 
 namespace sluice {
 namespace {
 
 using parallel::ExecutionPlan;
 
-double microseconds(std::int64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) / 1e3;
+constexpr std::size_t kShownParts = 8;
+
+/// In milliseconds; short ones in microseconds.
+std::string timeText(double nanoseconds) {
+  constexpr double kShort = 1e4;
+  return nanoseconds != 0 && nanoseconds < kShort ? fmt::format("{:.3f} us", nanoseconds / 1e3)
+                                                  : fmt::format("{:.3f} ms", nanoseconds / 1e6);
+}
+std::string timeText(std::int64_t nanoseconds) {
+  return timeText(static_cast<double>(nanoseconds));
+}
+
+std::string bytes(std::int64_t count) {
+  return program::formatBytes(static_cast<std::size_t>(count));
 }
 
 double percent(std::int64_t part, std::int64_t whole) {
@@ -22,7 +37,7 @@ double percent(std::int64_t part, std::int64_t whole) {
 std::string stages(const ExecutionPlan& plan) {
   std::string text =
       "Stages, with estimated work per micro-batch on a nominal device\n"
-      "  stage  device   forward us  backward us   stash bytes  in flight  blocks\n";
+      "  stage  device      forward     backward         stash  in flight  blocks\n";
   // A stage that runs beside others is marked with their common place in the pipeline.
   const auto besideOthers = [&](std::size_t s) {
     return std::ranges::count(plan.slotOfStage, plan.slotOfStage[s]) > 1
@@ -32,12 +47,12 @@ std::string stages(const ExecutionPlan& plan) {
   for (std::size_t s = 0; s < plan.work.size(); ++s) {
     const parallel::StageWork& work = plan.work[s];
     const bool named = s < plan.blocks.size() && !plan.blocks[s].empty();
-    text += fmt::format("  {:>5}  {:>6}  {:>11.3f}  {:>11.3f}  {:>12}  {:>9}  {}{}\n",
+    text += fmt::format("  {:>5}  {:>6}  {:>11}  {:>11}  {:>12}  {:>9}  {}{}\n",
                         s,
                         plan.segments.deviceOfStage[s],
-                        microseconds(work.forward),
-                        microseconds(work.backwardInput + work.backwardWeight),
-                        work.stashBytes,
+                        timeText(work.forward),
+                        timeText(work.backwardInput + work.backwardWeight),
+                        bytes(work.stashBytes),
                         plan.schedule.stashDepth[s],
                         named ? fmt::format("{}", fmt::join(plan.blocks[s], ", ")) : "-",
                         besideOthers(s));
@@ -49,17 +64,17 @@ std::string scheduleOf(const ExecutionPlan& plan) {
   const schedule::PipelineSchedule& schedule = plan.schedule;
   const bool phaseMajor = plan.streaming.order == parallel::StreamOrder::PhaseMajor;
   std::string text =
-      fmt::format("Schedule {}{}: {:.3f} us per round, no order is below {:.3f} us, gap {:.1f} %\n",
+      fmt::format("Schedule {}{}: {} per round, no order is below {}, gap {:.1f} %\n",
                   phaseMajor ? "phase by phase" : name(schedule.kind),
                   plan.recomputed ? " with recomputation" : "",
-                  microseconds(schedule.makespan),
-                  microseconds(schedule.bound),
+                  timeText(schedule.makespan),
+                  timeText(schedule.bound),
                   percent(schedule.makespan - schedule.bound, schedule.bound));
   for (std::size_t d = 0; d < schedule.busy.size(); ++d) {
-    text += fmt::format("  device {}: busy {:.3f} us, idle {:.3f} us ({:.1f} %)\n",
+    text += fmt::format("  device {}: busy {}, idle {} ({:.1f} %)\n",
                         d,
-                        microseconds(schedule.busy[d]),
-                        microseconds(schedule.bubble[d]),
+                        timeText(schedule.busy[d]),
+                        timeText(schedule.bubble[d]),
                         percent(schedule.bubble[d], schedule.makespan));
   }
   return text;
@@ -79,10 +94,10 @@ std::string traffic(const program::Program& program) {
   std::string text;
   const std::vector<program::RemoteTraffic> devices = program::remoteTraffic(program);
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    text += fmt::format("  device {} fetches {} bytes and flushes {} bytes in every round\n",
+    text += fmt::format("  device {} fetches {} and flushes {} in every round\n",
                         d,
-                        devices[d].fetched,
-                        devices[d].flushed);
+                        program::formatBytes(devices[d].fetched),
+                        program::formatBytes(devices[d].flushed));
   }
   return text;
 }
@@ -91,15 +106,15 @@ std::string memory(const program::Program& program) {
   std::string text = "Memory of a replica\n";
   for (std::size_t d = 0; d < program.devices.size(); ++d) {
     const program::DevicePlan& plan = program.devices[d];
-    text += fmt::format("  device {}: {} bytes of state, {} bytes of activations and scratch\n",
+    text += fmt::format("  device {}: {} of state, {} of activations and scratch\n",
                         d,
-                        plan.stateBytes,
-                        plan.transientBytes);
+                        program::formatBytes(plan.stateBytes),
+                        program::formatBytes(plan.transientBytes));
   }
   if (program.remote.totalBytes() > 0) {
-    text += fmt::format("  remote memory: {} bytes of state, {} bytes of activations\n",
-                        program.remote.stateBytes,
-                        program.remote.transientBytes);
+    text += fmt::format("  remote memory: {} of state, {} of activations\n",
+                        program::formatBytes(program.remote.stateBytes),
+                        program::formatBytes(program.remote.transientBytes));
     text += traffic(program);
   }
   return text;
@@ -123,17 +138,50 @@ std::string explainBalance(std::span<const parallel::StageWork> work,
       });
   const double even = static_cast<double>(all) / static_cast<double>(sums.size());
   return fmt::format(
-      "Balance: device {} has the most work and sets the time of a micro-batch, {:.3f} us; even "
-      "shares are {:.3f} us, so at most {:.0f} % of the devices' time is used\n",
+      "Balance: device {} has the most work and sets the time of a micro-batch, {}; even "
+      "shares are {}, so at most {:.0f} % of the devices' time is used\n",
       longest->first,
-      microseconds(longest->second),
-      even / 1e3,
+      timeText(longest->second),
+      timeText(even),
       longest->second == 0 ? 100.0 : 100 * even / static_cast<double>(longest->second));
+}
+
+std::string explainParts(const program::StatePlan& state) {
+  std::vector<const ir::Variable*> parts;
+  for (const program::PlacedVariable& placed : state.variables()) {
+    if (placed.variable.split) {
+      parts.push_back(&placed.variable);
+    }
+  }
+  if (parts.empty()) {
+    return {};
+  }
+  std::ranges::stable_sort(
+      parts, std::greater<>(), [](const ir::Variable* part) { return part->type.bytes(); });
+  std::string text = "Variables of which a replica keeps a part\n";
+  std::size_t kept = 0;
+  std::size_t whole = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const ir::Variable& part = *parts[i];
+    kept += part.type.bytes();
+    whole += part.wholeType().bytes();
+    if (i < kShownParts) {
+      text += fmt::format("  {}: {} of {}\n",
+                          part.name,
+                          program::formatBytes(part.type.bytes()),
+                          program::formatBytes(part.wholeType().bytes()));
+    }
+  }
+  return text + fmt::format("  all {}: {} of {}\n",
+                            parts.size(),
+                            program::formatBytes(kept),
+                            program::formatBytes(whole));
 }
 
 std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
-                    const Options& options) {
+                    const Options& options,
+                    const program::StatePlan& state) {
   std::string text = layout.explain();
   const std::string_view how = !compiled.plan.phaseOfStage.empty() ? "Phased execution"
                                : compiled.plan.pipelined           ? "Pipelined execution"
@@ -149,6 +197,7 @@ std::string explain(const CompiledProgram& compiled,
   }
   text += scheduleOf(compiled.plan);
   text += memory(compiled.program->program());
+  text += explainParts(state);
   text += compiled.proven
               ? "The program is proven: no deadlock, no race, every read sees its value\n"
               : "The program is not proven; verifyPrograms(true) proves programs of any size\n";

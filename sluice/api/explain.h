@@ -14,7 +14,11 @@ namespace sluice {
 
 std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
-                    const Options& options);
+                    const Options& options,
+                    const program::StatePlan& state);
+
+/// What each replica keeps of the variables that are shared out; "" if there are none.
+std::string explainParts(const program::StatePlan& state);
 
 /// Which device is the busiest, and how long even shares would take; "" for one device.
 std::string explainBalance(std::span<const parallel::StageWork> work,

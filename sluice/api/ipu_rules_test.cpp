@@ -272,6 +272,8 @@ TEST(Explain, ShowsStagesScheduleAndIdleTime) {
   EXPECT_THAT(text, HasSubstr("b0\n"));
   EXPECT_THAT(text, HasSubstr("b3\n"));
   EXPECT_THAT(text, HasSubstr("device 3: busy"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("per round, no order is below [0-9.]+ (us|ms)"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("device 0: [0-9.]+ (B|KiB|MiB) of state"));
   EXPECT_THAT(text, HasSubstr("Warning: gradientAccumulation 4 does not fill"));
   EXPECT_EQ(schedule.stashDepth.size(), 4U);
   EXPECT_LE(schedule.bound, schedule.makespan);

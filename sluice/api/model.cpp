@@ -232,8 +232,8 @@ std::filesystem::path Model::writeDiagnostics(const Error& error) const {
   return core().writeDiagnostics(error);
 }
 
-std::vector<Suggestion> Model::suggestChanges(std::size_t most) {
-  return core().suggestChanges(most);
+std::vector<Suggestion> Model::suggestChanges(std::size_t most, const std::string& target) {
+  return core().suggestChanges(most, target);
 }
 
 PlanReport Model::findPlan(std::span<const TensorType> inputs, const PlanSettings& settings) {

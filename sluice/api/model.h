@@ -407,8 +407,9 @@ class Model {
   Latency getLatency() const;
 
   /// Writes a page that shows the traced calls: what ran when, why devices were idle, and their
-  /// memory. It needs nothing but a browser. If a target is named, such as "measured" after `sluice
-  /// calibrate`, it has beside each time the one that the simulator predicts there. Throws
+  /// memory. It needs nothing but a browser; names that end in .md, .json or .txt ask for text. If
+  /// a target is named, such as "measured" after `sluice calibrate`, it has beside each time the
+  /// one that the simulator predicts there, and what suggestChanges finds there. Throws
   /// InvalidArgument as above and for an unknown target, and FileError.
   void report(const std::filesystem::path& file, const std::string& predictedOn = {}) const;
   /// Writes what is known about a failure (error, options, program, versions, counts) to a folder
@@ -422,8 +423,9 @@ class Model {
   SimulatedStep simulateStep();
   /// What other schedules, and blocks or stages on other devices, would give: each change is
   /// planned with the model's memory and rules and simulated. The fastest come first, at most so
-  /// many, and none that is not faster. Only for strategies with explicit stages. Throws as above.
-  std::vector<Suggestion> suggestChanges(std::size_t most = 3);
+  /// many, and none that is not faster. Only for strategies with explicit stages. Devices that are
+  /// not simulated need a target, such as "measured". Throws as above and for an unknown target.
+  std::vector<Suggestion> suggestChanges(std::size_t most = 3, const std::string& target = {});
   /// Looks for the fastest way to run the model on so many devices, within their memory: strategy,
   /// cut, schedule, recomputation, and what is in remote memory. Each way is planned by the
   /// compiler and simulated; the options' own strategy, recomputation and locations do not count.

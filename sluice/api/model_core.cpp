@@ -9,6 +9,7 @@
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/environment_profile.h"
 #include "sluice/api/executable_cache.h"
+#include "sluice/api/kernel_limits.h"
 #include "sluice/api/option_support.h"
 #include "sluice/api/step_recovery.h"
 #include "sluice/base/error.h"
@@ -16,6 +17,11 @@
 
 namespace sluice {
 namespace {
+
+/// Whose devices run no kernels in the time that is traced.
+bool isSimulated(const devices::DeviceList& list) {
+  return std::ranges::any_of(list.names, [](const auto& name) { return name.kind == "sim"; });
+}
 
 /// With what follows from other settings: a Builder's pipeline without accumulation updates its
 /// weights continuously under the IPU's rules, and the environment may ask for profiles.
@@ -27,7 +33,9 @@ Options completed(const Options& options, bool ofBuilder, bool training) {
   }
   if (result.report().profileDir.empty()) {
     if (const std::optional<EnvironmentProfile> asked = profileOfEnvironment()) {
-      result.enableProfiling(asked->directory).traceValues(asked->values);
+      result.enableProfiling(asked->directory)
+          .traceValues(asked->values)
+          .traceKernels(asked->kernels && !isSimulated(chosenDevices(result)));
       log::info("model", "the environment asks for profiles: they go to {}", asked->directory);
     }
   }
@@ -92,7 +100,7 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
       recorder_->keepWrites(kept == TraceValues::All);
     }
     if (options_.report().traceKernels) {
-      recorder_->keepKernels();
+      recorder_->keepKernels(measuredLimits(chosenDevices(options_), options_.threads()));
     }
   }
   cache_ = executableCache(options_);

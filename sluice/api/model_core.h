@@ -92,7 +92,7 @@ class ModelCore {
   const CompiledProgram& compiled() const;
 
   SimulatedStep simulateStep();
-  std::vector<Suggestion> suggestChanges(std::size_t most);
+  std::vector<Suggestion> suggestChanges(std::size_t most, const std::string& target);
   PlanReport findPlan(std::span<const TensorType> inputs, const PlanSettings& settings);
   std::int64_t cycleCount() const;
 
@@ -181,10 +181,15 @@ class ModelCore {
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
+  const Entry& entryOf(const program::Program& program) const;
   /// The steps of a trace in the virtual time of a target.
   profile::Trace predicted(const profile::Trace& measured,
-                           const program::Program& program,
-                           const std::string& target) const;
+                           const Entry& entry,
+                           VirtualTime& time) const;
+  /// In this virtual time; null: in that of the devices.
+  std::vector<Suggestion> suggestions(const Entry& entry,
+                                      std::size_t most,
+                                      const VirtualTime* time) const;
   /// Throws InvalidArgument unless devices are simulated.
   void requireSimulatedDevices() const;
   /// The same, and unless there is a program.

@@ -7,9 +7,14 @@
 #include "sluice/api/model_core.h"
 #include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
-#include "sluice/devices/registry.h"
+#include "sluice/program/memory_plan.h"
 
 namespace sluice {
+namespace {
+
+constexpr std::size_t kShownSuggestions = 5;
+
+}  // namespace
 
 profile::Latencies ModelCore::latencies() const {
   const runtime::Turn::Hold turn = enter();
@@ -57,29 +62,25 @@ SimulatedStep ModelCore::simulateStep() {
           .seconds = static_cast<double>(cycles) / static_cast<double>(session.virtualHertz())};
 }
 
-profile::Trace ModelCore::predicted(const profile::Trace& measured,
-                                    const program::Program& program,
-                                    const std::string& target) const {
-  if (!measured.simulated.empty()) {
-    raise<InvalidArgument>("the times of this model are simulated on {} already",
-                           measured.simulated);
-  }
+const ModelCore::Entry& ModelCore::entryOf(const program::Program& program) const {
   const auto entry = std::ranges::find_if(
       programs_, [&](const auto& each) { return &each->compiled.program->program() == &program; });
   SLUICE_CHECK(
       entry != programs_.end(), "a trace of '{}', which the model does not have", program.name);
-  const std::unique_ptr<device::Device> device =
-      devices::makeDevice({.name = devices::parseDevices("sim@" + target).at(0)});
-  const std::unique_ptr<VirtualTime> time = VirtualTime::of({device.get()});
-  profile::Trace trace(program);
-  trace.simulated = time->target();
-  const BatchLayout& layout = (*entry)->layout;
+  return **entry;
+}
+
+profile::Trace ModelCore::predicted(const profile::Trace& measured,
+                                    const Entry& entry,
+                                    VirtualTime& time) const {
+  profile::Trace trace(entry.compiled.program->program());
+  trace.simulated = time.target();
   for (std::int32_t step = 0; step < measured.numSteps(); ++step) {
     std::vector<runtime::TaskTime> times;
-    time->step((*entry)->compiled.program,
-               rounds(layout),
-               static_cast<std::int32_t>(layout.replicationFactor),
-               &times);
+    time.step(entry.compiled.program,
+              rounds(entry.layout),
+              static_cast<std::int32_t>(entry.layout.replicationFactor),
+              &times);
     trace.addStep(times);
   }
   return trace;
@@ -92,9 +93,21 @@ void ModelCore::report(const std::filesystem::path& file, const std::string& pre
         "a report shows the first calls of a model whose options have enableProfiling(folder): {}",
         recorder_ ? "it was not called yet" : "its options do not");
   }
+  const std::string& simulatedOn = alive().simulatedOn();
+  if (!predictedOn.empty() && !simulatedOn.empty()) {
+    raise<InvalidArgument>("the times of this model are simulated on {} already", simulatedOn);
+  }
+  const std::unique_ptr<VirtualTime> time =
+      predictedOn.empty() ? nullptr : VirtualTime::on(predictedOn);
   std::vector<profile::TracedRun> runs(recorder_->traces().begin(), recorder_->traces().end());
-  for (std::size_t i = 0; i < runs.size() && !predictedOn.empty(); ++i) {
-    runs[i].predicted = predicted(runs[i].trace, *recorder_->programs()[i], predictedOn);
+  for (std::size_t i = 0; i < runs.size() && (time || !simulatedOn.empty()); ++i) {
+    const Entry& entry = entryOf(*recorder_->programs()[i]);
+    if (time) {
+      runs[i].predicted = predicted(runs[i].trace, entry, *time);
+    }
+    for (const Suggestion& each : suggestions(entry, kShownSuggestions, time.get())) {
+      runs[i].suggestions.push_back({each.change, each.seconds, each.faster});
+    }
   }
   profile::writeReport(file, runs);
 }
@@ -129,7 +142,7 @@ std::int64_t ModelCore::cycleCount() const {
 
 std::string ModelCore::explain() const {
   const runtime::Turn::Hold turn = enter();
-  return sluice::explain(compiled(), batchLayout(), options_);
+  return sluice::explain(compiled(), batchLayout(), options_, alive().state().plan());
 }
 
 std::string ModelCore::summary() const {
@@ -148,9 +161,9 @@ std::string ModelCore::summary() const {
     text += fmt::format("{} program for ({}): {} kernels", p.name, fmt::join(types, ", "), kernels);
     for (std::size_t d = 0; d < p.devices.size(); ++d) {
       text += p.devices.size() == 1 ? std::string(", ") : fmt::format("\n  device {}: ", d);
-      text += fmt::format("{} bytes of state, {} bytes of activations and scratch",
-                          p.devices[d].stateBytes,
-                          p.devices[d].transientBytes);
+      text += fmt::format("{} of state, {} of activations and scratch",
+                          program::formatBytes(p.devices[d].stateBytes),
+                          program::formatBytes(p.devices[d].transientBytes));
     }
     text += "\n";
   }

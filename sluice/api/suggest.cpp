@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/api/model_core.h"
+#include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/compile/compile.h"
@@ -109,14 +110,29 @@ std::vector<Candidate> candidatesOf(const Strategy& strategy) {
 
 }  // namespace
 
-std::vector<Suggestion> ModelCore::suggestChanges(std::size_t most) {
+std::vector<Suggestion> ModelCore::suggestChanges(std::size_t most, const std::string& target) {
   const runtime::Turn::Hold turn = enter();
-  requireSimulated();
+  if (target.empty()) {
+    requireSimulated();
+    return suggestions(*programs_.back(), most, nullptr);
+  }
+  if (const std::string& known = alive().simulatedOn(); !known.empty()) {
+    raise<InvalidArgument>("the times of this model are simulated on {} already", known);
+  }
+  static_cast<void>(compiled());  // throws if there is none
+  return suggestions(*programs_.back(), most, VirtualTime::on(target).get());
+}
+
+std::vector<Suggestion> ModelCore::suggestions(const Entry& entry,
+                                               std::size_t most,
+                                               const VirtualTime* time) const {
   Session& session = alive();
-  const Entry& entry = *programs_.back();
-  const auto replicas = static_cast<std::int32_t>(entry.layout.replicationFactor);
-  const double now =
-      session.simulatedSeconds(entry.compiled.program->program(), rounds(entry.layout), replicas);
+  const auto secondsOf = [&](const program::Program& program) {
+    const auto replicas = static_cast<std::int32_t>(entry.layout.replicationFactor);
+    return time != nullptr ? time->seconds(program, rounds(entry.layout), replicas)
+                           : session.simulatedSeconds(program, rounds(entry.layout), replicas);
+  };
+  const double now = secondsOf(entry.compiled.program->program());
   std::vector<Suggestion> found;
   for (const Candidate& candidate : candidatesOf(options_.executionStrategy())) {
     Options tried = options_;
@@ -124,7 +140,7 @@ std::vector<Suggestion> ModelCore::suggestChanges(std::size_t most) {
     try {
       TracedGraph traced = source_->trace({entry.signature, training(), options_});
       const program::Program program = session.plan(requestOf(traced, entry.layout, tried));
-      const double seconds = session.simulatedSeconds(program, rounds(entry.layout), replicas);
+      const double seconds = secondsOf(program);
       if (seconds < now) {
         found.push_back({.change = candidate.change,
                          .strategy = candidate.strategy,

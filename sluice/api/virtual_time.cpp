@@ -1,5 +1,6 @@
 #include "sluice/api/virtual_time.h"
 
+#include "sluice/devices/registry.h"
 #include "sluice/runtime/sim_costs.h"
 
 namespace sluice {
@@ -13,6 +14,14 @@ std::unique_ptr<VirtualTime> VirtualTime::of(const std::vector<const device::Dev
     }
   }
   return std::unique_ptr<VirtualTime>(new VirtualTime(std::move(models)));
+}
+
+std::unique_ptr<VirtualTime> VirtualTime::on(const std::string& target) {
+  std::shared_ptr<const device::Device> device =
+      devices::makeDevice({.name = devices::parseDevices("sim@" + target).at(0)});
+  std::unique_ptr<VirtualTime> time = of({device.get()});
+  time->own_ = std::move(device);
+  return time;
 }
 
 VirtualTime::VirtualTime(std::vector<const device::CostModel*> models)

@@ -18,6 +18,8 @@ class VirtualTime {
  public:
   /// Null unless the time of all these devices is modelled. They must outlive it.
   static std::unique_ptr<VirtualTime> of(const std::vector<const device::Device*>& devices);
+  /// That of a target, for programs that were compiled for other devices. Throws as sim devices do.
+  static std::unique_ptr<VirtualTime> on(const std::string& target);
 
   const std::string& target() const { return target_; }
   std::int64_t ticksPerSecond() const { return models_[0]->ticksPerSecond(); }
@@ -44,6 +46,7 @@ class VirtualTime {
  private:
   explicit VirtualTime(std::vector<const device::CostModel*> models);
 
+  std::shared_ptr<const device::Device> own_;     // null: others own the devices
   std::vector<const device::CostModel*> models_;  // by device, the last for all others
   std::string target_;
   std::int64_t now_ = 0;  // in nanoseconds

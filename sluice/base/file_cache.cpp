@@ -43,20 +43,26 @@ class FolderLock {
   int descriptor_;  // below 0: the folder cannot be locked, and the rest says why
 };
 
-void removeEntry(const fs::path& path) {
-  std::error_code ignored;  // another process may have removed it
-  fs::remove(path, ignored);
+/// Why an entry is still there; empty: it is not, whoever removed it.
+std::string removeEntry(const fs::path& path) {
+  std::error_code failed;
+  fs::remove(path, failed);
+  return failed ? failed.message() : "";
 }
 
-/// Removes a damaged entry; false: another process has removed it.
-bool removeDamaged(const fs::path& path, const Error& error) {
+/// Removes a damaged entry and returns why it is still there; none: another process has removed it.
+std::optional<std::string> removeDamaged(const fs::path& path, const Error& error) {
   std::error_code failed;
   if (!fs::exists(path, failed)) {
-    return false;
+    return std::nullopt;
   }
-  log::warn("cache", "'{}' is removed: {}", path.string(), error.message());
-  removeEntry(path);
-  return true;
+  std::string kept = removeEntry(path);
+  log::warn("cache",
+            "'{}' is {}: {}",
+            path.string(),
+            kept.empty() ? "removed" : fmt::format("not used, and cannot be removed ({})", kept),
+            error.message());
+  return kept;
 }
 
 }  // namespace
@@ -137,8 +143,7 @@ void FileCache::makeRoom(std::uint64_t bytes) const {
   std::uint64_t sum = bytes;
   for (const File& file : files()) {
     sum += file.bytes;
-    if (sum > maxBytes_) {
-      removeEntry(file.path);
+    if (sum > maxBytes_ && removeEntry(file.path).empty()) {
       sum -= file.bytes;
     }
   }
@@ -175,7 +180,7 @@ std::uint64_t FileCache::bytes() const {
 
 std::vector<FileCache::File> FileCache::verify(const Take& check) const {
   std::vector<File> damaged;
-  for (const File& file : files()) {
+  for (File& file : files()) {
     try {
       const SectionFile entry(file.path, expected());
       const std::string key = entry.unpacked(entry.one(kKeySection, "a key"));
@@ -188,8 +193,9 @@ std::vector<FileCache::File> FileCache::verify(const Take& check) const {
         static_cast<void>(resultOf(entry, key, CacheContent::Code));
       }
     } catch (const Error& error) {
-      if (removeDamaged(file.path, error)) {
-        damaged.push_back(file);
+      if (std::optional<std::string> kept = removeDamaged(file.path, error)) {
+        file.kept = std::move(*kept);
+        damaged.push_back(std::move(file));
       }
     }
   }
@@ -198,8 +204,20 @@ std::vector<FileCache::File> FileCache::verify(const Take& check) const {
 
 std::size_t FileCache::clear() const {
   const std::vector<File> all = files();
+  std::size_t left = 0;
+  std::string why;
   for (const File& file : all) {
-    removeEntry(file.path);
+    if (std::string kept = removeEntry(file.path); !kept.empty()) {
+      ++left;
+      why = std::move(kept);
+    }
+  }
+  if (left > 0) {
+    raise<FileError>("{} of {} files of the cache '{}' cannot be removed: {}",
+                     left,
+                     all.size(),
+                     folder_.string(),
+                     why);
   }
   return all.size();
 }

@@ -50,6 +50,7 @@ class FileCache {
     std::filesystem::path path;
     std::uint64_t bytes = 0;
     std::filesystem::file_time_type used;
+    std::string kept = {};  ///< why verify could not remove it; empty: it could
   };
   /// All files, that which was used most recently first. Throws FileError.
   std::vector<File> files() const;
@@ -57,7 +58,8 @@ class FileCache {
   /// Removes damaged files and returns them: those that are not whole, or whose program `check`
   /// refuses with an Error.
   std::vector<File> verify(const Take& check) const;
-  /// Removes all files and returns how many there were.
+  /// Removes all files and returns how many there were. Throws FileError if some could not be
+  /// removed.
   std::size_t clear() const;
 
  private:

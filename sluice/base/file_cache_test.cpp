@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
@@ -42,6 +43,40 @@ TEST(FileCache, GivesBackWhatWasStoredUnderTheSameKeyOnly) {
   // Under the name of another key: it is whole, but no hit.
   std::filesystem::copy(cache.pathOf("a"), cache.pathOf("c"));
   EXPECT_EQ(found(cache, "c"), "none");
+}
+
+/// A process without the right to change the folder, also where tests run as root.
+TEST(FileCache, SaysWhatItCannotRemove) {
+  const TempFolder folder;
+  const FileCache cache(folder.path(), kRoom);
+  cache.store("sound", CacheContent::Code, "result");
+  cache.store("damaged", CacheContent::Code, "result");
+  std::filesystem::resize_file(cache.pathOf("damaged"), 20);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
+  constexpr uid_t kNobody = 65534;
+  const uid_t self = ::geteuid();
+  ASSERT_EQ(self == 0 ? ::seteuid(kNobody) : 0, 0);
+  EXPECT_EQ(found(cache, "damaged"), "none");
+  EXPECT_EQ(found(cache, "sound"), "result");
+  const auto none = [](const std::string&) {};
+  std::vector<FileCache::File> damaged = cache.verify(none);
+  std::string message;
+  try {
+    cache.clear();
+  } catch (const FileError& error) {
+    message = error.message();
+  }
+  ASSERT_EQ(self == 0 ? ::seteuid(self) : 0, 0);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  ASSERT_EQ(damaged.size(), 1U);
+  EXPECT_EQ(damaged[0].path, cache.pathOf("damaged"));
+  EXPECT_THAT(damaged[0].kept, HasSubstr("ermission denied"));
+  EXPECT_THAT(message, HasSubstr("2 of 2 files"));
+  EXPECT_EQ(cache.files().size(), 2U);
+  damaged = cache.verify(none);
+  ASSERT_EQ(damaged.size(), 1U);
+  EXPECT_EQ(damaged[0].kept, "");
+  EXPECT_EQ(cache.clear(), 1U);
 }
 
 TEST(FileCache, RemovesWhatIsDamagedOrOfNoUse) {

@@ -53,8 +53,10 @@ struct ValueComparison {
   std::optional<ValueDifference> first;  ///< the first that differs, in the order of the first run
 };
 
-/// Throws InvalidArgument if a trace has no values, if nothing can be compared, or if a tolerance
-/// is asked for and a trace has only hashes.
+/// Copies between devices are compared by their bytes: not with a tolerance, nor if the devices
+/// have other layouts. What they carry is compared where it is made. Throws InvalidArgument if a
+/// trace has no values, if nothing can be compared, or if a tolerance is asked for and a trace has
+/// only hashes.
 ValueComparison compareValues(const Trace& first,
                               const Trace& second,
                               const CompareOptions& options = {});

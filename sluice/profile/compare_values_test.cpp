@@ -61,6 +61,36 @@ TEST(CompareValues, OfTheSameRunFindsNothing) {
   EXPECT_EQ(compareValues(sample(false), sample(false, {4, 5, 6}, true)).different, 0);
 }
 
+/// Their bytes are no numbers, and devices may have other layouts of as many elements.
+TEST(CompareValues, HasNoToleranceForTheBytesOfCopies) {
+  const auto withCopy = [](float value, std::size_t padding) {
+    WriteLog log(true);
+    put(log, "a", 0, {1, value});
+    std::vector<std::byte> bytes(sizeof(float) + padding);
+    std::memcpy(bytes.data(), &value, sizeof(float));
+    log.add({.op = "transfer",
+             .name = "a",
+             .type = {DType::U8, Shape{static_cast<std::int64_t>(bytes.size())}},
+             .microBatch = 0,
+             .values = {}},
+            device::Layout::plain(),
+            bytes);
+    put(log, "b", 0, {value}, "mul");
+    return traced(log);
+  };
+  const Trace first = withCopy(1, 0);
+  const Trace near = withCopy(std::nextafter(1.0F, 0.0F), 0);
+  EXPECT_EQ(compareValues(first, near).different, 3);
+  const ValueComparison tolerant = compareValues(first, near, {.absolute = 1e-5});
+  EXPECT_EQ(tolerant.compared, 2);
+  EXPECT_EQ(tolerant.different, 0);
+  const ValueComparison padded = compareValues(first, withCopy(1, 60));
+  EXPECT_EQ(padded.compared, 2);
+  EXPECT_EQ(padded.different, 0);
+  EXPECT_EQ(padded.onlyFirst, 1);
+  EXPECT_EQ(padded.onlySecond, 1);
+}
+
 TEST(CompareValues, NamesTheFirstValueThatDiffersInABit) {
   const float next = std::nextafter(5.0F, 6.0F);
   const ValueComparison found = compareValues(sample(false), sample(false, {4, next, 6}));

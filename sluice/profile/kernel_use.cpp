@@ -13,11 +13,15 @@ std::vector<KernelUse> kernelUses(const Trace& trace) {
       const std::int32_t subject = trace.taskOf(time).subject;
       const TracedSubject& info = trace.subjects[static_cast<std::size_t>(subject)];
       KernelUse& use = uses[{subject, time.kernel}];
+      const TracedKernel& kernel = info.kernels[static_cast<std::size_t>(time.kernel)];
       if (use.count == 0) {
-        use.kernel = info.kernels[static_cast<std::size_t>(time.kernel)];
+        use.kernel = kernel.name;
         use.task = info.name;
       }
       ++use.count;
+      use.flops += static_cast<double>(kernel.flops);
+      use.bytes += static_cast<double>(kernel.bytes);
+      use.limit += static_cast<double>(kernel.limit) / 1e3;
       use.total += time.end - time.start;
       use.longest = std::max(use.longest, time.end - time.start);
     }

@@ -68,7 +68,12 @@ std::string reportJson(std::span<const TracedRun> runs) {
 }
 
 void writeReport(const std::filesystem::path& path, std::span<const TracedRun> runs) {
-  writeFileAtomically(path, reportPage(runs));
+  const std::string ending = path.extension().string();
+  writeFileAtomically(path,
+                      ending == ".md"     ? reportMarkdown(runs)
+                      : ending == ".json" ? reportJson(runs)
+                      : ending == ".txt"  ? reportText(runs)
+                                          : reportPage(runs));
 }
 
 }  // namespace sluice::profile

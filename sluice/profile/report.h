@@ -14,12 +14,20 @@
 
 namespace sluice::profile {
 
+/// A change of the strategy, and what it gives in virtual time.
+struct SuggestedChange {
+  std::string change;  ///< "move block B3 to device 2"
+  double seconds = 0;  ///< of a step with the change
+  double faster = 0;   ///< the share of the step's time that it saves
+};
+
 /// A trace and what the report calls it.
 struct TracedRun {
   std::string title;
   Trace trace;
   /// The same program in virtual time, to be shown beside it.
   std::optional<Trace> predicted = {};
+  std::vector<SuggestedChange> suggestions = {};  ///< the best first
 };
 
 /// One HTML page with everything in it: it loads nothing. All functions throw InvalidArgument for a
@@ -31,7 +39,7 @@ std::string reportMarkdown(std::span<const TracedRun> runs);
 std::string reportText(std::span<const TracedRun> runs, std::size_t width = 100);
 std::string reportJson(std::span<const TracedRun> runs);
 
-/// Writes the page. Throws FileError, too.
+/// Writes the page, or what a name that ends in .md, .json or .txt asks for. Throws FileError, too.
 void writeReport(const std::filesystem::path& path, std::span<const TracedRun> runs);
 
 }  // namespace sluice::profile

@@ -2,9 +2,9 @@
 #include "sluice/profile/report_data.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "sluice/base/byte_code.h"
+#include "sluice/profile/common_clock.h"
 #include "sluice/profile/trace_file.h"
 
 namespace sluice::profile {
@@ -34,14 +34,6 @@ std::string base64(std::string_view bytes) {
     }
   }
   return text;
-}
-
-std::int64_t firstMoment(const Trace& trace) {
-  std::int64_t origin = std::numeric_limits<std::int64_t>::max();
-  for (const Trace::Step& step : trace.steps) {
-    origin = step.empty() ? origin : std::min(origin, Trace::beginOf(step));
-  }
-  return origin;
 }
 
 Json causeNames() {
@@ -164,7 +156,10 @@ Json kernelFacts(const RunFacts& facts) {
                        {"task", use.task},
                        {"runs", use.count},
                        {"total", use.total},
-                       {"longest", use.longest}});
+                       {"longest", use.longest},
+                       {"gigaflopsPerSecond", use.gigaflopsPerSecond()},
+                       {"gigabytesPerSecond", use.gigabytesPerSecond()},
+                       {"limitShare", use.limitShare()}});
   }
   return kernels;
 }
@@ -188,6 +183,14 @@ Json predictionFacts(const std::optional<Prediction>& prediction) {
           {"step", of(prediction->step)},
           {"devices", all(prediction->devices)},
           {"tasks", all(prediction->tasks)}};
+}
+
+Json suggestionFacts(const std::vector<SuggestedChange>& changes) {
+  Json list = Json::array();
+  for (const SuggestedChange& each : changes) {
+    list.push_back({{"change", each.change}, {"seconds", each.seconds}, {"faster", each.faster}});
+  }
+  return list;
 }
 
 /// Lanes with their tasks as pairs of subject and micro-batch.
@@ -267,6 +270,7 @@ Json factsOfRun(const RunFacts& facts) {
           {"memory", memoryFacts(facts, firstMoment(trace))},
           {"remote", remoteFacts(facts)},
           {"predicted", predictionFacts(facts.prediction)},
+          {"suggestions", suggestionFacts(facts.run->suggestions)},
           {"kernels", kernelFacts(facts)}};
 }
 
@@ -282,15 +286,16 @@ Json reportFacts(std::span<const RunFacts> all) {
 
 Json pageData(std::span<const RunFacts> all) {
   Json data = reportFacts(all);
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::vector<const Trace*> traces;
   for (const RunFacts& facts : all) {
-    first = std::min(first, firstMoment(*facts.trace) + facts.trace->toUnix);
+    traces.push_back(facts.trace);
   }
+  const std::vector<std::int64_t> shifts = shiftsOf(traces);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Trace& trace = *all[i].trace;
     const std::int64_t origin = firstMoment(trace);
     Json& run = data["runs"][i];
-    run["clock"] = origin + trace.toUnix - first;
+    run["clock"] = origin + shifts[i];
     run["lanes"] = laneFacts(trace);
     run["times"] = timeBytes(trace, origin);
     run["stretches"] = stretchBytes(all[i], origin);

@@ -1,5 +1,9 @@
 #include "sluice/profile/report.h"
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -119,10 +123,44 @@ TEST(Report, HasPredictionsBesideMeasurements) {
   EXPECT_TRUE(data.at("runs")[1].at("predicted").is_null());
 }
 
+TEST(Report, AdvisesAPipelineWhereStagesTakeTurns) {
+  TracedRun made = run("first");
+  const std::span<const TracedRun> runs(&made, 1);
+  EXPECT_THAT(reportText(runs), HasSubstr("a schedule with a smaller ramp"));
+  made.trace.microBatchesPerRound = 1;
+  EXPECT_THAT(reportText(runs), HasSubstr("is due to ramp. There is one micro-batch at a time"));
+}
+
+/// Virtual time has no time of day: such a run begins with the first one that has.
+TEST(Report, PutsSimulatedRunsBesideMeasuredOnesInTime) {
+  constexpr std::int64_t kUnix = 1'600'000'000'000'000'000;
+  std::vector<TracedRun> runs = {run("simulated", 1), run("first", 1), run("second", 1)};
+  runs[0].trace.simulated = "ipu2";
+  runs[1].trace.toUnix = kUnix;
+  runs[2].trace.toUnix = kUnix + 5000;
+  const json data = json::parse(dataOf(reportPage(runs))).at("runs");
+  EXPECT_EQ(data[0].at("clock"), 0);
+  EXPECT_EQ(data[1].at("clock"), 0);
+  EXPECT_EQ(data[2].at("clock"), 5000);
+  const std::vector<Trace> traces = {runs[0].trace, runs[1].trace, runs[2].trace};
+  const json document = json::parse(perfettoJson(traces));
+  std::array<double, 3> begins;
+  begins.fill(1e30);
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("ph") == "X") {
+      double& begin = begins.at(event.at("pid").get<std::size_t>() / 2);  // of two devices each
+      begin = std::min(begin, event.at("ts").get<double>());
+    }
+  }
+  EXPECT_EQ(begins, (std::array<double, 3>{0, 0, 5}));
+}
+
 TEST(Report, NamesTheKernelsThatTookLongest) {
   TracedRun made = run("first", 1);
   for (TracedSubject& subject : made.trace.subjects) {
-    subject.kernels = {"fc (matmul, panels)", "relu (relu, block)"};
+    subject.kernels = {
+        {.name = "fc (matmul, panels)", .flops = 2000, .bytes = 300, .limit = 40'000},
+        {.name = "relu (relu, block)", .bytes = 500}};
   }
   made.trace.addKernels({{.lane = 1, .kernel = 0, .start = 1000, .end = 1100},
                          {.lane = 1, .task = 1, .kernel = 0, .start = 1200, .end = 1260},
@@ -136,9 +174,21 @@ TEST(Report, NamesTheKernelsThatTookLongest) {
     together += kernel.at("total").get<std::int64_t>();
   }
   EXPECT_EQ(together, 100 + 60 + 50);
+  // Two runs in 160 ns, each of 2000 flops and 300 bytes, for which the device needs 40 ns.
+  EXPECT_EQ(kernels[0].at("total"), 160);
+  EXPECT_EQ(kernels[0].at("gigaflopsPerSecond"), 25);
+  EXPECT_EQ(kernels[0].at("gigabytesPerSecond"), 3.75);
+  EXPECT_EQ(kernels[0].at("limitShare"), 0.5);
+  const auto relu = std::ranges::find(kernels, "relu (relu, block)", [](const json& kernel) {
+    return kernel.at("kernel").get<std::string>();
+  });
+  EXPECT_EQ(relu->at("gigabytesPerSecond"), 10);
+  EXPECT_EQ(relu->at("limitShare"), 0);  // not known
   for (const std::string& text : {reportText(runs), reportMarkdown(runs)}) {
     EXPECT_THAT(text, HasSubstr("Kernels that took longest"));
     EXPECT_THAT(text, HasSubstr("relu (relu, block)"));
+    EXPECT_THAT(text, HasSubstr("of limit"));
+    EXPECT_THAT(text, HasSubstr("50 %"));
   }
   EXPECT_THAT(perfettoJson(std::span(&made.trace, 1)), HasSubstr("\"cat\":\"kernel\""));
 }
@@ -173,7 +223,7 @@ TEST(Report, KeepsNamesInsideTheData) {
 TEST(Report, AsTextNamesCausesStagesAndTasks) {
   const TracedRun made = run("first");
   const std::string text = reportText(std::span(&made, 1), 100);
-  for (const char* part : {"two: 2 steps of 0.001 ms on 2 devices",
+  for (const char* part : {"two: 2 steps of 1.350 us on 2 devices",
                            "Idle time by cause, per step",
                            "imbalance",
                            "forward 0",

@@ -1,5 +1,6 @@
 // Reports as Markdown and for terminals.
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include <fmt/format.h>
@@ -135,15 +136,17 @@ Section tasksOf(const RunFacts& facts) {
 
 Section kernelsOf(const RunFacts& facts) {
   Section section{"Kernels that took longest, one by one",
-                  Table({"kernel", "task", "runs", "together", "mean", "longest"})};
+                  Table({"kernel", "task", "runs", "together", "Gflop/s", "GB/s", "of limit"})};
   for (std::size_t i = 0; i < std::min(facts.kernels.size(), kShownSubjects); ++i) {
     const KernelUse& use = facts.kernels[i];
-    section.table.add({use.kernel,
-                       use.task,
-                       fmt::format("{}", use.count),
-                       milliseconds(use.total),
-                       milliseconds(use.total / use.count),
-                       milliseconds(use.longest)});
+    section.table.add(
+        {use.kernel,
+         use.task,
+         fmt::format("{}", use.count),
+         milliseconds(use.total),
+         fmt::format("{:.1f}", use.gigaflopsPerSecond()),
+         fmt::format("{:.1f}", use.gigabytesPerSecond()),
+         use.limitShare() > 0 ? fmt::format("{:.0f} %", 100 * use.limitShare()) : ""});
   }
   return section;
 }
@@ -181,14 +184,15 @@ Section memoryOf(const RunFacts& facts) {
 
 Section remoteOf(const RunFacts& facts) {
   Section section{"Remote memory, per step",
-                  Table({"device", "fetched", "flushed", "copying", "waited for"})};
+                  Table({"device", "fetched", "flushed", "copying", "waited for", "hidden"})};
   for (std::size_t d = 0; d < facts.remote.size(); ++d) {
     const RemoteUse& use = facts.remote[d];
     section.table.add({facts.trace->deviceName(d),
                        bytes(facts.perStep(use.fetched)),
                        bytes(facts.perStep(use.flushed)),
                        milliseconds(facts.perStep(use.copying)),
-                       milliseconds(facts.perStep(use.waited))});
+                       milliseconds(facts.perStep(use.waited)),
+                       percent(use.hidden(), use.copying)});
   }
   return section;
 }
@@ -210,10 +214,21 @@ Section predictedOf(const Prediction& prediction) {
   return section;
 }
 
+Section suggestionsOf(const std::vector<SuggestedChange>& changes) {
+  Section section{"What one change would give, by the simulator",
+                  Table({"change", "a step", "faster"})};
+  for (const SuggestedChange& each : changes) {
+    section.table.add({each.change,
+                       milliseconds(std::llround(each.seconds * 1e9)),
+                       fmt::format("{:.1f} %", 100 * each.faster)});
+  }
+  return section;
+}
+
 Section latenciesOf(const RunFacts& facts) {
   Section section{"Latencies of a micro-batch", Table({"", "least", "mean", "most"})};
   const auto add = [&](const char* what, const Latency& latency) {
-    const auto text = [](double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); };
+    const auto text = [](double seconds) { return milliseconds(std::llround(seconds * 1e9)); };
     section.table.add({what, text(latency.min), text(latency.avg), text(latency.max)});
   };
   add("host to device", facts.latencies.hostDevice);
@@ -227,6 +242,9 @@ std::vector<Section> sectionsOf(const RunFacts& facts) {
   std::vector<Section> sections = {idleOf(facts)};
   if (facts.prediction) {
     sections.push_back(predictedOf(*facts.prediction));
+  }
+  if (!facts.run->suggestions.empty()) {
+    sections.push_back(suggestionsOf(facts.run->suggestions));
   }
   if (!facts.why.stages.empty()) {
     sections.push_back(stagesOf(facts));

@@ -1,6 +1,7 @@
 #include "sluice/profile/run_facts.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,12 @@ std::vector<RemoteUse> remoteOf(const Trace& trace, const Explanation& why) {
   }
   return uses;
 }
+
+/// Instead of the remedy for ramps, where no schedule helps.
+constexpr std::string_view kOneMicroBatch =
+    "There is one micro-batch at a time, so the stages take turns and one device works while the "
+    "others wait: use a pipeline with several micro-batches (gradientAccumulation in training, "
+    "deviceIterations in inference).";
 
 /// The stage that takes longest, and how much longer than the mean it takes.
 std::string longestStage(const RunFacts& facts) {
@@ -132,14 +139,20 @@ std::string advice(const RunFacts& facts) {
     return "";
   }
   const Cause main = causes.front();
+  const std::string_view more =
+      facts.why.stages.size() > 1 && facts.trace->microBatchesPerRound == 1 ? kOneMicroBatch : "";
   return fmt::format("Most idle time, {} of it, is due to {}.{} {}",
                      percent(facts.idle(main), facts.idle()),
                      name(main),
                      main == Cause::Imbalance ? longestStage(facts) : "",
-                     remedyOf(main));
+                     main == Cause::Ramp && !more.empty() ? more : remedyOf(main));
 }
 
 std::string milliseconds(std::int64_t nanoseconds) {
+  constexpr std::int64_t kShort = 10'000;  // fewer have less than two digits in milliseconds
+  if (nanoseconds != 0 && std::abs(nanoseconds) < kShort) {
+    return fmt::format("{:.3f} us", static_cast<double>(nanoseconds) * 1e-3);
+  }
   return fmt::format("{:.3f} ms", static_cast<double>(nanoseconds) * 1e-6);
 }
 

@@ -1,6 +1,7 @@
 // What all reports of a run say. Private to the module.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct RemoteUse {
   std::int64_t flushed = 0;
   std::int64_t copying = 0;  ///< time in which its fetches and flushes ran, side by side or not
   std::int64_t waited = 0;   ///< time in which the device was idle because of them
+
+  /// Time of copies that nobody waited for.
+  std::int64_t hidden() const { return std::max<std::int64_t>(copying - waited, 0); }
 };
 
 struct RunFacts {
@@ -51,7 +55,7 @@ std::vector<RunFacts> factsOf(std::span<const TracedRun> runs);
 /// A sentence about the largest cause of idle time, and what to do; empty if there is none.
 std::string advice(const RunFacts& facts);
 
-std::string milliseconds(std::int64_t nanoseconds);          ///< "1.234 ms"
+std::string milliseconds(std::int64_t nanoseconds);          ///< "1.234 ms", or "1.234 us"
 std::string percent(std::int64_t part, std::int64_t whole);  ///< "12.3 %"
 
 }  // namespace sluice::profile

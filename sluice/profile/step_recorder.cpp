@@ -36,7 +36,7 @@ std::size_t StepRecorder::numberOf(const program::Program& program, const std::s
     programs_.push_back(&program);
     TracedRun& run = traces_.emplace_back(
         TracedRun{number == 0 ? program.name : fmt::format("{} {}", program.name, number + 1),
-                  Trace(program)});
+                  Trace(program, limit_)});
     const auto unix = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::system_clock::now().time_since_epoch());
     run.trace.toUnix = simulated.empty() ? unix.count() - device::steadyNanoseconds() : 0;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sluice/profile/latency.h"
@@ -25,8 +26,12 @@ class StepRecorder {
   /// Traces from now on have the values that tasks write, or their hashes.
   void keepWrites(bool values) { writes_ = std::make_unique<runtime::WriteLog>(values); }
 
-  /// Traces from now on have the times of kernels.
-  void keepKernels() { kernels_ = std::make_unique<runtime::KernelLog>(); }
+  /// Traces from now on have the times of kernels, and what they would take at the rates of their
+  /// device.
+  void keepKernels(KernelLimit limit) {
+    kernels_ = std::make_unique<runtime::KernelLog>();
+    limit_ = std::move(limit);
+  }
 
   /// Called when a step begins; use the result as its StepArgs::times.
   std::vector<runtime::TaskTime>* begin();
@@ -56,6 +61,7 @@ class StepRecorder {
   std::vector<runtime::TaskTime> times_;
   std::unique_ptr<runtime::WriteLog> writes_;
   std::unique_ptr<runtime::KernelLog> kernels_;
+  KernelLimit limit_;
   std::vector<const program::Program*> programs_;
   std::vector<TracedRun> traces_;      // of these programs
   std::optional<std::size_t> newest_;  // the program of times_

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,6 +60,18 @@ struct Touch {
   bool operator==(const Touch&) const = default;
 };
 
+/// A kernel that a subject runs, and what it has to do at least.
+struct TracedKernel {
+  std::string name;        ///< "conv2/conv (conv, windows)"
+  std::int64_t flops = 0;  ///< multiplications and additions
+  std::int64_t bytes = 0;  ///< that it reads and writes
+  std::int64_t limit = 0;  ///< picoseconds that its device needs at its highest rates; 0: not known
+  bool operator==(const TracedKernel&) const = default;
+};
+
+/// Seconds that a kernel takes on a device of the first replica at its highest rates; 0: not known.
+using KernelLimit = std::function<double(std::int32_t device, const device::KernelCall& call)>;
+
 /// What tasks do; many tasks have the same subject.
 struct TracedSubject {
   program::TaskKind kind = program::TaskKind::Run;
@@ -70,7 +83,7 @@ struct TracedSubject {
   program::DrainRule rule = {};  ///< only for drains
   std::vector<Touch> touches;    ///< of buffers on devices, transient ones only
   std::int64_t workBytes = 0;    ///< the most that buffers used by no other subject take
-  std::vector<std::string> kernels;  ///< "conv2/conv (conv, windows)"; empty: runs none
+  std::vector<TracedKernel> kernels;  ///< empty: runs none
 };
 
 struct TracedTask {
@@ -92,7 +105,8 @@ struct Trace {
   using Step = std::vector<runtime::TaskTime>;  ///< by start
 
   Trace() = default;
-  explicit Trace(const program::Program& program);
+  /// Without `limit`, no limits of kernels are known.
+  explicit Trace(const program::Program& program, const KernelLimit& limit = nullptr);
 
   /// The times of one step, as the Engine gives them.
   void addStep(std::span<const runtime::TaskTime> times);

@@ -20,7 +20,7 @@ using program::TaskKind;
 using runtime::TaskTime;
 
 constexpr std::string_view kMagic = "SLUICEtr";
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kHeader = 8 + 4 + 8 + 8;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two fit
 constexpr double kMostSum = 1e18;                          // of times, so that sums of all fit
@@ -82,7 +82,7 @@ void writeLane(ByteWriter& out, const TracedLane& lane) {
   }
 }
 
-/// Names by subject, then the times by step; nothing if no kernels were recorded.
+/// Kernels by subject, then the times by step; nothing if no kernels were recorded.
 void writeKernels(ByteWriter& out, const Trace& trace) {
   out.flag(!trace.kernels.empty());
   if (trace.kernels.empty()) {
@@ -90,8 +90,11 @@ void writeKernels(ByteWriter& out, const Trace& trace) {
   }
   for (const TracedSubject& subject : trace.subjects) {
     out.number(std::uint64_t{subject.kernels.size()});
-    for (const std::string& name : subject.kernels) {
-      out.text(name);
+    for (const TracedKernel& kernel : subject.kernels) {
+      out.text(kernel.name);
+      out.number(kernel.flops);
+      out.number(kernel.bytes);
+      out.number(kernel.limit);
     }
   }
   std::vector<std::vector<runtime::KernelSpan>> kernels = trace.kernels;
@@ -355,8 +358,11 @@ class TraceReader {
   void readKernels() {
     for (TracedSubject& subject : t_.subjects) {
       subject.kernels.resize(in_.count("kernels"));
-      for (std::string& name : subject.kernels) {
-        name = in_.text();
+      for (TracedKernel& kernel : subject.kernels) {
+        kernel.name = in_.text();
+        kernel.flops = in_.within(0, kMostTime, "the arithmetic of a kernel");
+        kernel.bytes = bytes();
+        kernel.limit = in_.within(0, kMostTime, "the limit of a kernel");
       }
     }
     t_.kernels.resize(t_.steps.size());

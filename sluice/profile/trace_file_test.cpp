@@ -29,7 +29,9 @@ Trace twoSteps() {
   }
   trace.addStep(times);
   for (TracedSubject& subject : trace.subjects) {
-    subject.kernels = {"fc (matmul, panels)", "relu (relu, block)"};
+    subject.kernels = {
+        {.name = "fc (matmul, panels)", .flops = 2000, .bytes = 300, .limit = 41'000},
+        {.name = "relu (relu, block)"}};
   }
   trace.addKernels({{.lane = 1, .task = 1, .round = 1, .kernel = 1, .start = -80, .end = -70},
                     {.lane = 1, .replica = 1, .start = -89'900, .end = -89'000}});

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <limits>
 #include <map>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sluice/profile/common_clock.h"
 #include "sluice/profile/trace.h"
 
 namespace sluice::profile {
@@ -29,15 +30,12 @@ Json metadata(std::string_view what, std::size_t process, std::size_t thread, Js
           {"args", std::move(arguments)}};
 }
 
-/// The first moment of all traces, on their common time.
-std::int64_t originOf(std::span<const Trace> traces) {
-  std::int64_t origin = std::numeric_limits<std::int64_t>::max();
+std::vector<std::int64_t> commonShifts(std::span<const Trace> traces) {
+  std::vector<const Trace*> all;
   for (const Trace& trace : traces) {
-    for (const Trace::Step& step : trace.steps) {
-      origin = step.empty() ? origin : std::min(origin, Trace::beginOf(step) + trace.toUnix);
-    }
+    all.push_back(&trace);
   }
-  return origin;
+  return shiftsOf(all);
 }
 
 /// The kernels that a transfer waits for and that ran on the device it comes from; of several the
@@ -60,8 +58,8 @@ program::Wait producerOf(const Trace& trace, const TaskTime& time) {
 
 class Events {
  public:
-  Events(const Trace& trace, std::size_t firstProcess, std::int64_t origin, Json& events)
-      : t_(trace), first_(firstProcess), origin_(origin - trace.toUnix), events_(events) {}
+  Events(const Trace& trace, std::size_t firstProcess, std::int64_t shift, Json& events)
+      : t_(trace), first_(firstProcess), shift_(shift), events_(events) {}
 
   /// `prefix` tells the devices of several traces apart.
   void addNames(std::string_view prefix) {
@@ -112,7 +110,7 @@ class Events {
  private:
   /// Inside the slice of its task.
   void addKernel(const runtime::KernelSpan& time) {
-    const auto& names = t_.subjectOf(t_.taskOf(time)).kernels;
+    const auto& kernels = t_.subjectOf(t_.taskOf(time)).kernels;
     Json slice = place({.lane = time.lane,
                         .task = time.task,
                         .round = time.round,
@@ -120,7 +118,7 @@ class Events {
                         .end = time.end,
                         .replica = time.replica});
     slice.update({{"ph", "X"},
-                  {"name", names[static_cast<std::size_t>(time.kernel)]},
+                  {"name", kernels[static_cast<std::size_t>(time.kernel)].name},
                   {"cat", "kernel"},
                   {"dur", microseconds(time.end - time.start)}});
     events_.push_back(std::move(slice));
@@ -129,7 +127,7 @@ class Events {
   Json place(const TaskTime& time) const {
     return {{"pid", first_ + t_.deviceOf(time)},
             {"tid", time.lane},
-            {"ts", microseconds(time.start - origin_)}};
+            {"ts", microseconds(time.start + shift_)}};
   }
 
   Json argumentsOf(const TaskTime& time, std::size_t step) const {
@@ -158,7 +156,7 @@ class Events {
 
   const Trace& t_;
   std::size_t first_;
-  std::int64_t origin_;
+  std::int64_t shift_;  // added to all times
   Json& events_;
 };
 
@@ -181,9 +179,9 @@ std::string perfettoJson(std::span<const Trace> traces) {
   Json names = Json::array();
   std::size_t process = 0;
   std::int64_t arrows = 0;
-  const std::int64_t origin = originOf(traces);
+  const std::vector<std::int64_t> shifts = commonShifts(traces);
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    Events of(traces[i], process, origin, events);
+    Events of(traces[i], process, shifts[i], events);
     of.addNames(traces.size() == 1 ? "" : fmt::format("{} {}: ", i + 1, traces[i].name));
     for (std::size_t s = 0; s < traces[i].steps.size(); ++s) {
       of.addStep(s, arrows);
@@ -200,8 +198,9 @@ std::string perfettoJson(std::span<const Trace> traces) {
 std::string traceCsv(std::span<const Trace> traces) {
   std::string text =
       "program,step,round,device,lane,task,category,stage,micro_batch,bytes,start_ns,end_ns\n";
-  const std::int64_t origin = originOf(traces);
-  for (const Trace& trace : traces) {
+  const std::vector<std::int64_t> shifts = commonShifts(traces);
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const Trace& trace = traces[i];
     for (std::size_t s = 0; s < trace.steps.size(); ++s) {
       for (const TaskTime& time : trace.steps[s]) {
         const TracedSubject& subject = trace.subjectOf(time);
@@ -217,8 +216,8 @@ std::string traceCsv(std::span<const Trace> traces) {
                        subject.stage,
                        subject.oncePerRound ? -1 : trace.taskOf(time).microBatch,
                        subject.bytes,
-                       time.start + trace.toUnix - origin,
-                       time.end + trace.toUnix - origin);
+                       time.start + shifts[i],
+                       time.end + shifts[i]);
       }
     }
   }

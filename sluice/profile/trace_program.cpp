@@ -1,5 +1,6 @@
 // What a Trace keeps of a Program.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
@@ -103,9 +104,21 @@ std::int64_t workBytes(const Program& p, const program::Segment& segment, const 
   return most;
 }
 
+TracedKernel tracedKernel(const device::KernelCall& call, double limitSeconds) {
+  const auto whole = [](double value) {  // so that sums of many stay far from the end of 64 bits
+    return static_cast<std::int64_t>(std::clamp(std::ceil(value), 0.0, 1e15));
+  };
+  const ir::Cost cost = ir::costOf(call.view());
+  return {.name = fmt::format("{} ({}, {})", call.name, call.def->name, call.choice.implementation),
+          .flops = whole(cost.flops),
+          .bytes = whole(cost.bytesRead + cost.bytesWritten),
+          .limit = whole(limitSeconds * 1e12)};
+}
+
 class Copier {
  public:
-  Copier(const Program& p, Trace& trace) : p_(p), t_(trace), users_(p.buffers.size(), 0) {}
+  Copier(const Program& p, Trace& trace, const KernelLimit& limit)
+      : p_(p), t_(trace), limit_(limit), users_(p.buffers.size(), 0) {}
 
   void run() {
     for (const program::Lane& lane : p_.lanes) {
@@ -160,8 +173,7 @@ class Copier {
       info.oncePerRound = segment.oncePerRound();
       info.stage = info.oncePerRound ? -1 : segment.stage;
       for (const device::KernelCall& call : segment.calls) {
-        info.kernels.push_back(
-            fmt::format("{} ({}, {})", call.name, call.def->name, call.choice.implementation));
+        info.kernels.push_back(tracedKernel(call, limit_ ? limit_(segment.device, call) : 0));
       }
       return info;
     }
@@ -254,6 +266,7 @@ class Copier {
 
   const Program& p_;
   Trace& t_;
+  const KernelLimit& limit_;
   std::map<std::pair<TaskKind, std::int32_t>, std::int32_t> numbers_;
   std::vector<std::vector<Touch>> uses_;  // by subject, with the program's numbers of buffers
   std::vector<std::int32_t> segments_;    // by subject; -1: none
@@ -263,14 +276,14 @@ class Copier {
 
 }  // namespace
 
-Trace::Trace(const Program& p)
+Trace::Trace(const Program& p, const KernelLimit& limit)
     : name(p.name), training(p.training), microBatchesPerRound(p.microBatchesPerRound) {
   for (const program::DevicePlan& plan : p.devices) {
     devices.push_back({static_cast<std::int64_t>(plan.ownBytes),
                        static_cast<std::int64_t>(plan.stateBytes),
                        static_cast<std::int64_t>(plan.transientBytes)});
   }
-  Copier(p, *this).run();
+  Copier(p, *this, limit).run();
 }
 
 }  // namespace sluice::profile

@@ -11,6 +11,7 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/session.h"
 #include "sluice/ops/linear_ops.h"
+#include "sluice/program/memory_plan.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/e2e/remote_support.h"
 #include "tests/e2e/runs_on_cpu.h"
@@ -363,10 +364,9 @@ TEST(Phased, IsExplained) {
   EXPECT_THAT(training.model().explain(),
               AllOf(HasSubstr("Phased execution; 1 devices"),
                     HasSubstr("Schedule phase by phase"),
-                    HasSubstr(fmt::format("remote memory: {} bytes of state, {} bytes of "
-                                          "activations",
-                                          program.remote.stateBytes,
-                                          program.remote.transientBytes)),
+                    HasSubstr(fmt::format("remote memory: {} of state, {} of activations",
+                                          program::formatBytes(program.remote.stateBytes),
+                                          program::formatBytes(program.remote.transientBytes))),
                     HasSubstr("device 0 fetches ")));
 }
 

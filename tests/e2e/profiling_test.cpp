@@ -305,6 +305,12 @@ TEST(Profiling, TracesTheKernelsInsideTasksOnRequest) {
       EXPECT_LE(task->second->start, kernel.start);
       EXPECT_LE(kernel.end, task->second->end);
     }
+    for (const profile::TracedSubject& subject : trace.subjects) {
+      for (const profile::TracedKernel& kernel : subject.kernels) {
+        EXPECT_GT(kernel.bytes, 0) << kernel.name;
+        EXPECT_GT(kernel.limit, 0) << kernel.name;  // the rates of cpu and far can be measured
+      }
+    }
   }
   EXPECT_THAT(testing::messageOf([&] { trained("sim@ipu2", true); }),
               ::testing::HasSubstr("simulated devices"));

@@ -148,6 +148,30 @@ def phased_execution(programs):
     check("running" in programs.run(*command.group(1).split()), "the command of the README")
 
 
+def profiles(programs):
+    """--profile of every example prints the reports that it wrote, and only those."""
+    examples = sorted(file.stem for file in (ROOT / "examples").glob("*.cpp"))
+    examples = [name for name in examples if name != "readme_example"] + ["custom_op"]  # no options
+    small = {"char_gpt": ("--steps", 2, "--sample", 1, "--files", ROOT / "LICENSE"),
+             "mlp": ("--epochs", 1),
+             "onnx_model": (ROOT / "tests" / "onnx" / "models" / "mnist.11.onnx", "--steps", 2)}
+    for name in examples:
+        help_text = programs.run(name, "--help")
+        check("--profile " in help_text and "--profile-dir" in help_text, name)
+        if name in ("mnist_pipeline", "phased_execution"):
+            continue  # their own tests run them
+        with tempfile.TemporaryDirectory() as folder:
+            old = Path(folder) / "other" / "report.html"
+            old.parent.mkdir()
+            old.write_text("of another run")
+            text = programs.run(name, *small.get(name, ()), "--profile", "--profile-dir", folder)
+            reports = [Path(line) for line in re.findall(r"^Report: (.*)$", text, re.MULTILINE)]
+            check(reports and old not in reports, text)
+            for report in reports:
+                check(report.read_text().startswith("<!doctype html>"), report)
+                check((report.parent / "run.slt").exists(), report)
+
+
 def readme_example(programs):
     printed = re.search(r"It prints `(.*)`", (ROOT / "README.md").read_text()).group(1)
     check(programs.run("readme_example") == printed + "\n", "other text than the README says")
@@ -170,7 +194,7 @@ def char_gpt(programs):
 
 
 TESTS = {test.__name__: test
-         for test in (custom_op, linear_regression, live_loss, mlp, onnx_model, phased_execution,
+         for test in (custom_op, linear_regression, live_loss, mlp, onnx_model, phased_execution, profiles,
                       run_commands.programs, readme_example, repeat_loop, run_mnist.mnist_pipeline, char_gpt,
                       run_commands.command_line, run_schedule.schedule_command, run_commands.signals)}
 

@@ -386,6 +386,11 @@ def colours_and_completion(programs, folder):
     check("\x1b[" not in on_terminal(command, TERM="xterm", NO_COLOR="1"), "colour in spite of NO_COLOR")
     check("\x1b[" not in on_terminal(command, TERM="dumb", NO_COLOR=""), "colour on a dumb terminal")
     check("\x1b[" not in programs.run("sluice", *command[1:], code=1), "colour in a pipe")
+    chart = [command[0], "schedule", "--stages", "2", "--micro-batches", "4"]
+    drawn = on_terminal(chart, TERM="xterm", NO_COLOR="")
+    check("\x1b[34mF0" in drawn and "\x1b[33mB0" in drawn, drawn)
+    plain = on_terminal(chart, TERM="xterm", NO_COLOR="1")
+    check(re.sub("\x1b\\[[0-9;]*m", "", drawn) == plain, "colours change the text")
     script = folder / "completion.bash"
     script.write_text(programs.run("sluice", "completion", "bash"))
 

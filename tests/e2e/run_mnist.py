@@ -167,6 +167,8 @@ def mnist_reports(programs, folder):
     check("FileError" in report(folder / "none.slt", code=1), "a missing file")
     check("-o report.html" in report(traces[0], "--format", "html", code=2), "no output")
     check("--format" in report(traces[0], "--format", "pdf", code=2), "unknown format")
+    check("names no format" in report(traces[0], "-o", folder / "page.svg", code=2), "unknown ending")
+    check(not (folder / "page.svg").exists(), "text in a file of pictures")
 
 
 def mnist_checkpoints(run, folder):

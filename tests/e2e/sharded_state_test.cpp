@@ -149,6 +149,32 @@ TEST(ShardedState, TakesAShareOfTheMemory) {
   EXPECT_GT(shared, 10);
 }
 
+TEST(ShardedState, IsExplained) {
+  struct Wide : nn::Module {
+    nn::Linear fc{*this, "fc", 64, 96};
+    nn::Tensor forward(nn::Tensor x) {
+      const nn::Block block("b0");
+      return nn::mean(nn::square(fc(x)));
+    }
+  };
+  const auto explained = [](Options options) {
+    Wide net;
+    options.setExecutionStrategy(PipelinedExecution({Stage("b0")}));
+    auto model = trainingModel(net, options, optim::AdamW(0.01));
+    model.compile(std::vector<HostTensor>{HostTensor(DType::F32, Shape{12, 64})});
+    return model.explain();
+  };
+  // 64 x 96 floats are 24 KiB, and 96 are 384 bytes; the four moments of both are in three parts.
+  const std::string text = explained(sharded(3));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("Variables of which a replica keeps a part\n"),
+                    HasSubstr("  fc.weight.exp_avg: 8192 B of 24.0 KiB\n"),
+                    HasSubstr("  fc.bias.exp_avg_sq: 128 B of 384 B\n"),
+                    HasSubstr("  all 4: 16.2 KiB of 48.8 KiB\n")));
+  EXPECT_THAT(text, AllOf(HasSubstr(" of state, "), HasSubstr("KiB of activations and scratch")));
+  EXPECT_THAT(explained(replicated(3)), ::testing::Not(HasSubstr("keeps a part")));
+}
+
 TEST(ShardedWeights, GiveTheBitsOfWholeOnes) {
   for (const auto& rule : shardedRules()) {
     for (const std::int64_t replicas : {2, 3}) {

@@ -8,6 +8,7 @@
 
 #include "sluice/api/compiled_program.h"
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/input_file.h"
 #include "sluice/devices/sim/target.h"
 #include "sluice/profile/explain.h"
 #include "sluice/profile/memory_use.h"
@@ -271,6 +272,46 @@ TEST(Simulated, SuggestsChangesThatGiveWhatTheyPromise) {
     EXPECT_LT(suggestion.seconds, before);
     EXPECT_DOUBLE_EQ(suggestion.faster, 1 - suggestion.seconds / before);
   }
+}
+
+/// A model on real devices gets what one on simulated devices gets, and its report says so.
+TEST(Simulated, SuggestsChangesForRealDevicesInTheTimeOfATarget) {
+  const testing::TempFolder folder;
+  const std::vector<HostTensor> inputs = testing::makeInputs(BlockedCnn::inputs(), 0, 8);
+  const auto optionsOn = [&](const std::string& device) {
+    Options options = simulated(device).enforceIpuRules(false);
+    options.setExecutionStrategy(
+        PipelinedExecution{Stage("b0").device(0), Stage("b1", "b2", "b3", "b4").device(1)});
+    return options.enableProfiling((folder / device).string());
+  };
+  BlockedCnn net;
+  auto model = trainingModel(net, optionsOn("cpu"), optim::SGD(0.1));
+  EXPECT_THAT(messageOf([&] { model.suggestChanges(3, "ipu2"); }), HasSubstr("not compiled"));
+  model.run(inputs);
+  BlockedCnn there;
+  auto sim = trainingModel(there, optionsOn("sim@ipu2"), optim::SGD(0.1));
+  sim.run(inputs);
+  const std::vector<Suggestion> found = model.suggestChanges(4, "ipu2");
+  const std::vector<Suggestion> expected = sim.suggestChanges(4);
+  ASSERT_FALSE(found.empty());
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].change, expected[i].change);
+    EXPECT_DOUBLE_EQ(found[i].seconds, expected[i].seconds);
+  }
+  model.report(folder / "real.md", "ipu2");
+  sim.report(folder / "sim.md");
+  for (const char* file : {"real.md", "sim.md"}) {
+    const std::string text = readFile(folder / file);
+    EXPECT_THAT(text, HasSubstr("What one change would give")) << file;
+    EXPECT_THAT(text, HasSubstr("| " + found[0].change + " | ")) << file;
+  }
+  model.report(folder / "plain.md");
+  EXPECT_THAT(readFile(folder / "plain.md"),
+              ::testing::Not(HasSubstr("What one change would give")));
+  EXPECT_THAT(messageOf([&] { model.suggestChanges(); }), HasSubstr("not simulated"));
+  EXPECT_THAT(messageOf([&] { model.suggestChanges(3, "abacus"); }), HasSubstr("abacus"));
+  EXPECT_THAT(messageOf([&] { sim.suggestChanges(3, "ipu2"); }), HasSubstr("already"));
 }
 
 TEST(Simulated, NothingElseIs) {

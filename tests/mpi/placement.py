@@ -35,8 +35,27 @@ def placed(sluice, count, topology, bind, hosts=None):
     return [ranks[r] for r in range(count)]
 
 
+def check_mark(sluice):
+    """-- may stand before the program, and stays where it is one of the program's own arguments."""
+
+    def dry(*arguments):
+        command = [sluice, "launch", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    options = ["-n", "2", "--bind", "core", "--dry-run"]
+    plain = dry(*options, "program", "--flag", "value")
+    assert plain.split()[-3:] == ["program", "--flag", "value"], plain
+    assert dry(*options, "--", "program", "--flag", "value") == plain
+    assert dry("-n2", "--bind=core", "--dry-run", "--", "program", "--flag", "value") == plain
+    assert dry(*options, "program", "--", "value").split()[-3:] == ["program", "--", "value"]
+    assert dry(*options, "--", "program", "--", "value").split()[-3:] == ["program", "--", "value"]
+    empty = subprocess.run([sluice, "launch", "-n", "2", "--"], capture_output=True, text=True)
+    assert empty.returncode == 2 and "a program to start" in empty.stderr, empty
+
+
 def main():
     sluice = os.path.abspath(sys.argv[1])
+    check_mark(sluice)
 
     def cores(*arguments):
         return [core for _, core in placed(sluice, *arguments)]

@@ -19,8 +19,8 @@ mkdirSync(output, {recursive: true});
 const browser = await chromium.launch({executablePath: "/usr/bin/chromium", args: ["--no-sandbox"]});
 
 // A page that must not ask for anything but itself, and must not fail.
-async function open(file, theme) {
-  const page = await browser.newPage({viewport: {width: 1280, height: 900}, colorScheme: theme});
+async function open(file, theme, viewport = {width: 1280, height: 900}) {
+  const page = await browser.newPage({viewport, colorScheme: theme, hasTouch: viewport.width < 600});
   const problems = [];
   page.on("request", (request) => {
     if (request.url() !== pathToFileURL(file).href) problems.push("asks for " + request.url());
@@ -83,6 +83,40 @@ async function checkTimeline(page) {
   await page.mouse.up();
   assert.ok(await from() < panned, "dragging does not pan");
   await page.click('[data-do="step"]');
+}
+
+// Every task and idle stretch that is some pixels wide is drawn, whatever narrow ones are before it.
+async function checkBlocks(page) {
+  const [wide, missing] = await page.evaluate(() => {
+    const {timeline} = window.sluice;
+    const drawn = [];
+    const {context} = timeline;
+    const fill = context.fillRect;
+    context.fillRect = (x, y, width, height) => drawn.push({x, y, width, height});
+    timeline.fit();
+    delete context.fillRect;
+    context.fillRect = fill;
+    const missing = [];
+    let wide = 0;
+    for (const {kind, run, row, y, height} of timeline.places) {
+      if (kind !== "row" || y + height > timeline.canvas.clientHeight) continue;
+      const expect = (from, to, margin, what) => {
+        const [left, right] = [timeline.xOf(from), timeline.xOf(to)];
+        if (right - left < 3) return;
+        ++wide;
+        const covered = drawn.filter((block) => block.y === y + margin && block.height === height - 2 * margin)
+          .reduce((sum, block) => sum + Math.max(0, Math.min(block.x + block.width, right) - Math.max(block.x, left)), 0);
+        if (covered < right - left - 1.1) missing.push(`${what} of ${row.lane.name} at ${from}`);
+      };
+      row.starts.forEach((start, i) => expect(start, row.ends[i], 1, "task"));
+      if (row.lane.kind !== "compute") continue;
+      const idle = run.idleStretches[row.device];
+      idle.begins.forEach((begin, i) => expect(begin, begin + idle.lengths[i], 3, "idle stretch"));
+    }
+    return [wide, missing];
+  });
+  assert.ok(wide > 20, `only ${wide} wide blocks`);
+  assert.deepEqual(missing, []);
 }
 
 async function checkCards(page) {
@@ -179,32 +213,88 @@ async function checkTheme(page, theme) {
   assert.equal(await background(), before);
 }
 
+// Paper is white whatever the screen has, and the screen has its colours again afterwards.
+async function checkPaper(page, theme) {
+  const shown = () => page.evaluate(() => document.documentElement.dataset.theme);
+  await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+  assert.equal(await shown(), "light");
+  await page.emulateMedia({media: "print"});
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+  for (const panel of ["memory", "idle", "stages", "tasks"]) {
+    assert.ok(await page.locator("#" + panel).isVisible(), `${panel} is not printed`);
+  }
+  await page.screenshot({path: path.join(output, `print_${theme}.png`), fullPage: true});
+  await page.emulateMedia({media: "screen"});
+  await page.evaluate(() => window.dispatchEvent(new Event("afterprint")));
+  assert.equal(await shown(), theme);
+}
+
+// Nothing is wider than a phone, and two fingers zoom.
+async function checkPhone(file, theme) {
+  const page = await open(file, theme, {width: 390, height: 844});
+  for (const tab of await page.locator("#tabs button").evaluateAll((all) => all.map((one) => one.dataset.tab))) {
+    await page.locator(`[data-tab="${tab}"]`).click();
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    assert.ok(wide <= 0, `${tab} is ${wide} pixels wider than a phone`);
+    await shoot(page, `phone_${tab}_${theme}`);
+  }
+  await page.click('[data-tab="timeline"]');
+  const zoomed = await page.evaluate(() => {
+    const {timeline} = window.sluice;
+    timeline.fit();
+    const canvas = timeline.canvas;
+    canvas.setPointerCapture = () => {};  // these fingers are made up
+    const box = canvas.getBoundingClientRect();
+    const touch = (name, pointerId, x) => canvas.dispatchEvent(new PointerEvent(name,
+      {pointerId, pointerType: "touch", clientX: box.left + x, clientY: box.top + 60, bubbles: true}));
+    const middle = timeline.timeAt(200);
+    const before = timeline.to - timeline.from;
+    touch("pointerdown", 1, 180);
+    touch("pointerdown", 2, 220);
+    touch("pointermove", 1, 160);
+    touch("pointermove", 2, 240);
+    touch("pointerup", 1, 160);
+    touch("pointerup", 2, 240);
+    const after = timeline.to - timeline.from;
+    return {factor: before / after, moved: Math.abs(timeline.timeAt(200) - middle) / before};
+  });
+  assert.ok(Math.abs(zoomed.factor - 2) < 1e-6 && zoomed.moved < 1e-6, JSON.stringify(zoomed));
+  assert.deepEqual(page.problems, []);
+  await page.close();
+}
+
 for (const theme of ["light", "dark"]) {
   const page = await open(run, theme);
   await shoot(page, "timeline_" + theme);
   await checkTheme(page, theme);
   await checkTimeline(page);
+  await checkBlocks(page);
+  await page.click('[data-do="step"]');
   await checkCards(page);
   await shoot(page, "step_" + theme);
   await checkSearch(page);
   await checkPanels(page);
-  if (theme === "light") {
-    await page.emulateMedia({media: "print"});
-    for (const panel of ["memory", "idle", "stages", "tasks"]) {
-      assert.ok(await page.locator("#" + panel).isVisible(), `${panel} is not printed`);
-    }
-    await page.screenshot({path: path.join(output, "print.png"), fullPage: true});
-    await page.emulateMedia({media: "screen"});
-  }
+  await checkPaper(page, theme);
   assert.deepEqual(page.problems, []);
   await page.close();
-  console.log(`${theme}: timeline, cards, search, memory, idle time, stages, tasks`);
+  await checkPhone(predicted, theme);
+  console.log(`${theme}: timeline, cards, search, memory, idle time, stages, tasks, paper, phone`);
 }
 
 {
   const page = await open(compared, "light");
   assert.equal(await page.evaluate(() => window.sluice.timeline.places.filter((p) => p.kind === "run").length), 2);
   await shoot(page, "two_runs");
+  await page.click('[data-do="step"]');  // of both, beginning together
+  const [begins, ends] = await page.evaluate(() => {
+    const {report, timeline} = window.sluice;
+    const steps = report.runs.map((run) => ({...timeline.stepOf(run), by: timeline.offset(run)}));
+    return [steps.map((step) => step.from + step.by - timeline.from),
+      steps.map((step) => timeline.to - step.to - step.by)];
+  });
+  assert.ok(begins[0] > 0 && Math.abs(begins[0] - begins[1]) < 1e-3, begins.join(" "));
+  assert.ok(Math.min(...ends) > 0, ends.join(" "));
+  await shoot(page, "two_steps");
   await page.click('[data-do="align"]');
   await page.click('[data-do="align"]');
   await page.click('[data-tab="compare"]');

@@ -16,6 +16,13 @@ function startTheme(redraw) {
   });
   system.addEventListener("change", apply);
   apply();
+  return {print: (begins) => {
+    apply();
+    if (begins) {
+      document.documentElement.dataset.theme = "light";
+      redraw();
+    }
+  }};
 }
 
 // Sections without content have no tab.
@@ -119,12 +126,11 @@ function start() {
   document.getElementById("tasks").append(...tasksPanel(report));
   document.getElementById("predicted").append(...predictedPanel(report));
   if (several) document.getElementById("compare").append(...comparePanel(report));
-  startTheme(() => timeline.draw());
+  const theme = startTheme(() => timeline.draw());
   startTabs(timeline);
   startTools(report, timeline);
-  for (const event of ["beforeprint", "afterprint"]) {
-    window.addEventListener(event, () => timeline.draw());  // paper shows all rows
-  }
+  window.addEventListener("beforeprint", () => theme.print(true));  // paper shows all rows, and is white
+  window.addEventListener("afterprint", () => theme.print(false));
   window.sluice = {report, timeline};  // for the console and for tests
 }
 

@@ -72,7 +72,7 @@ function idlePanel(report) {
           ...used.flatMap((c) => [key(CAUSES[c], report.causes[c]), " "]))),
       panel("Idle time by cause, per step", table(["", "idle",
         ...used.map((c) => report.causes[c])], rows)),
-      panel("What to do", ...remedies), pathPanel(run, report)];
+      panel("What to do", ...remedies), suggestionsPanel(run), pathPanel(run, report)];
     if (run.remote.length > 0) parts.push(remotePanel(run));
     return parts;
   })];
@@ -80,6 +80,13 @@ function idlePanel(report) {
 
 function sumOf(run, cause) {
   return run.devices.reduce((all, device) => all + device.causes[cause], 0);
+}
+
+// Null if nothing was tried, or nothing helps.
+function suggestionsPanel(run) {
+  return run.suggestions.length === 0 ? null : panel("What one change would give, by the simulator",
+    table(["change", "a step", "faster"], run.suggestions.map(({change, seconds, faster}) =>
+      [change, duration(seconds * 1e9), percent(faster, 1)])));
 }
 
 function pathPanel(run, report) {
@@ -142,11 +149,16 @@ function tasksPanel(report) {
         String(subject.runs), duration(subject.total / run.steps), duration(subject.total / subject.runs),
         duration(subject.longest), subject.bytes > 0 ? byteText(subject.bytes) : ""]);
     const kernels = run.kernels.slice(0, 60).map((use) => [use.kernel, use.task, String(use.runs),
-      duration(use.total / run.steps), duration(use.total / use.runs), duration(use.longest)]);
+      duration(use.total / run.steps), duration(use.total / use.runs), duration(use.longest),
+      use.gigaflopsPerSecond.toFixed(1), use.gigabytesPerSecond.toFixed(1),
+      use.limitShare > 0 ? percent(use.limitShare, 1) : ""]);
     return [panel("Tasks that take longest",
       table(["task", "runs", "per step", "mean", "longest", "bytes"], rows)),
     kernels.length === 0 ? null : panel("Kernels that take longest, one by one",
-      table(["kernel", "task", "runs", "per step", "mean", "longest"], kernels))];
+      table(["kernel", "task", "runs", "per step", "mean", "longest", "Gflop/s", "GB/s", "of the limit"],
+        kernels),
+      element("p", {class: "note"}, "The limit is what the device has reached with large products and " +
+        "copies, measured by themselves when the run was recorded. Data in caches may come faster."))];
   })];
 }
 

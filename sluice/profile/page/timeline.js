@@ -1,8 +1,14 @@
 // The timeline: rows of lanes, drawn on a canvas that is as large as what one sees. Tasks that are
 // narrower than a pixel are drawn together, so that the cost of a picture depends on its size only.
 
-const GUTTER = 150;
 const AXIS = 26;
+
+// The first of a lane's items after i that is not drawn in the same pixel. Those in between end there,
+// too, except the last one: it may be long.
+function nextToDraw(starts, i, endOfPixel, lastIsWide) {
+  const next = lowerBound(starts, endOfPixel, i + 1);
+  return next > i + 1 && lastIsWide(next - 1) ? next - 1 : next;
+}
 
 class Timeline {
   constructor(report) {
@@ -12,6 +18,8 @@ class Timeline {
     this.context = this.canvas.getContext("2d");
     this.search = "";
     this.byClock = false;
+    this.shifts = new Map();  // of runs whose steps are beside each other
+    this.gutter = 150;  // left of the lanes, for their names
     this.arrange();
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.scroller);
@@ -44,12 +52,12 @@ class Timeline {
     this.height = y;
   }
 
-  offset(run) { return this.byClock ? run.clock : 0; }
+  offset(run) { return this.byClock ? run.clock : this.shifts.get(run) || 0; }
   end() { return Math.max(...this.report.runs.map((run) => run.end + this.offset(run))); }
-  width() { return Math.max(this.scroller.clientWidth - GUTTER - 8, 100); }
+  width() { return Math.max(this.scroller.clientWidth - this.gutter - 8, 100); }
   scale() { return this.width() / (this.to - this.from); }
-  xOf(time) { return GUTTER + (time - this.from) * this.scale(); }
-  timeAt(x) { return this.from + (x - GUTTER) / this.scale(); }
+  xOf(time) { return this.gutter + (time - this.from) * this.scale(); }
+  timeAt(x) { return this.from + (x - this.gutter) / this.scale(); }
 
   show(from, to) {
     const end = this.end();
@@ -59,7 +67,10 @@ class Timeline {
     this.to = this.from + span;
     this.draw();
   }
-  fit() { this.show(-0.02 * this.end(), 1.02 * this.end()); }
+  fit() {
+    this.shifts.clear();
+    this.show(-0.02 * this.end(), 1.02 * this.end());
+  }
   zoom(factor, at = (this.from + this.to) / 2) {
     this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
@@ -67,8 +78,8 @@ class Timeline {
     const by = (this.to - this.from) * share;
     this.show(this.from + by, this.to + by);
   }
-  oneStep() {
-    const run = this.report.runs[0];
+  // Begin and end of the second step, which is the first that nothing had to be prepared for.
+  stepOf(run) {
     const step = run.steps > 1 ? 1 : 0;
     let from = Infinity;
     let to = 0;
@@ -80,13 +91,24 @@ class Timeline {
         to = Math.max(to, row.ends[last]);
       }
     }
-    const margin = (to - from) * 0.02;
-    this.show(from - margin + this.offset(run), to + margin + this.offset(run));
+    return {from, to};
+  }
+  // Steps of several runs begin together, unless the runs are at their time of day.
+  oneStep() {
+    const [first] = this.report.runs;
+    const steps = this.report.runs.map((run) => ({run, ...this.stepOf(run)}));
+    const {from} = steps[0];
+    for (const step of steps) this.shifts.set(step.run, from - step.from);
+    const shown = this.byClock ? steps.slice(0, 1) : steps;
+    const length = Math.max(...shown.map((step) => step.to - step.from));
+    const margin = length * 0.02;
+    this.show(from - margin + this.offset(first), from + length + margin + this.offset(first));
   }
 
   draw() {
     const ratio = window.devicePixelRatio || 1;
     const width = this.scroller.clientWidth;
+    this.gutter = width < 600 ? 104 : 150;
     const limit = parseFloat(getComputedStyle(this.scroller).maxHeight) || this.height;
     const height = Math.min(this.height, limit);
     document.getElementById("spacer").style.height = Math.max(this.height - height, 0) + "px";
@@ -137,7 +159,7 @@ class Timeline {
     c.textAlign = "center";
     for (const t of this.ticks()) {
       const x = this.xOf(t);
-      if (x > GUTTER + 12) c.fillText(tickText(t), x, AXIS / 2);
+      if (x > this.gutter + 12) c.fillText(tickText(t), x, AXIS / 2);
     }
     c.fillStyle = this.line;
     c.fillRect(0, AXIS - 2, this.scroller.clientWidth, 1);
@@ -169,20 +191,20 @@ class Timeline {
     const c = this.context;
     const {row, height} = place;
     c.fillStyle = this.lane;
-    c.fillRect(GUTTER, y, this.width(), height);
+    c.fillRect(this.gutter, y, this.width(), height);
     c.save();
     c.beginPath();
-    c.rect(GUTTER, y, this.width(), height);
+    c.rect(this.gutter, y, this.width(), height);
     c.clip();
     if (row.lane.kind === "compute") this.drawIdle(place, y);
     this.drawTasks(place, y);
     c.restore();
     c.fillStyle = this.panel;
-    c.fillRect(0, y, GUTTER - 6, height);
+    c.fillRect(0, y, this.gutter - 6, height);
     c.fillStyle = this.soft;
     c.font = "11.5px system-ui, sans-serif";
     c.textAlign = "right";
-    c.fillText(row.lane.name, GUTTER - 12, y + height / 2);
+    c.fillText(row.lane.name, this.gutter - 12, y + height / 2);
   }
 
   drawIdle(place, y) {
@@ -193,11 +215,18 @@ class Timeline {
     const from = this.from - this.offset(run);
     c.textAlign = "center";
     c.font = "11px system-ui, sans-serif";
-    for (let i = Math.max(lowerBound(idle.begins, from) - 1, 0); i < idle.begins.length; ++i) {
-      const x = GUTTER + (idle.begins[i] - from) * scale;
-      const width = idle.lengths[i] * scale;
-      if (x > GUTTER + this.width()) break;
-      if (width < 2 || x + width < GUTTER) continue;
+    const isWide = (i) => idle.lengths[i] * scale >= 2;
+    for (let i = Math.max(lowerBound(idle.begins, from) - 1, 0); i < idle.begins.length;) {
+      const x = this.gutter + (idle.begins[i] - from) * scale;
+      if (x > this.gutter + this.width()) break;
+      if (!isWide(i)) {
+        // The first one in a pixel stands for all of them.
+        c.globalAlpha = 0.3;
+        c.fillStyle = CAUSES[idle.stretch(i).sums[0][0]];
+        c.fillRect(Math.floor(x), y + 3, 1, height - 6);
+        i = nextToDraw(idle.begins, i, from + (Math.floor(x) + 1 - this.gutter) / scale, isWide);
+        continue;
+      }
       let left = x;
       for (const [cause, time] of idle.stretch(i).sums) {
         c.globalAlpha = 0.3;
@@ -212,6 +241,7 @@ class Timeline {
         }
         left += time * scale;
       }
+      ++i;
     }
     c.globalAlpha = 1;
   }
@@ -221,24 +251,25 @@ class Timeline {
     const {run, row, height} = place;
     const scale = this.scale();
     const from = this.from - this.offset(run);
-    const right = GUTTER + this.width();
+    const right = this.gutter + this.width();
     const found = this.search === "" ? null : this.matchesOf(row);
+    const isWide = (i) => (row.ends[i] - row.starts[i]) * scale >= 1.5;
     c.textAlign = "center";
     c.font = (height > 20 ? "600 11.5px" : "10px") + " system-ui, sans-serif";
     for (let i = lowerBound(row.ends, from); i < row.starts.length;) {
-      const x = GUTTER + (row.starts[i] - from) * scale;
+      const x = this.gutter + (row.starts[i] - from) * scale;
       if (x > right) break;
       const width = (row.ends[i] - row.starts[i]) * scale;
       const task = row.taskOf(i);
       const dim = found !== null && found[task] === 0;
       c.fillStyle = row.colours[task];
-      if (width >= 1.5) {
+      if (isWide(i)) {
         c.globalAlpha = dim ? 0.15 : 1;
         c.fillRect(x, y + 1, Math.max(width - (width > 4 ? 1 : 0), 1), height - 2);
         if (!dim) this.label(run, row, task, x, y, width, height);
         ++i;
       } else {
-        const next = lowerBound(row.starts, from + (Math.floor(x) + 1 - GUTTER) / scale, i + 1);
+        const next = nextToDraw(row.starts, i, from + (Math.floor(x) + 1 - this.gutter) / scale, isWide);
         const full = Math.min((row.busy[next] - row.busy[i]) * scale, 1);
         c.globalAlpha = dim ? 0.1 : 0.3 + 0.7 * full;
         c.fillRect(Math.floor(x), y + 1, 1, height - 2);
@@ -252,8 +283,8 @@ class Timeline {
   label(run, row, task, x, y, width, height) {
     const subject = run.subjects[row.lane.tasks[2 * task]];
     if (width < (height > 20 ? 14 : 18)) return;
-    const left = Math.max(x, GUTTER);
-    const right = Math.min(x + width, GUTTER + this.width());
+    const left = Math.max(x, this.gutter);
+    const right = Math.min(x + width, this.gutter + this.width());
     const c = this.context;
     const batch = subject.once ? "" : String(row.lane.tasks[2 * task + 1]);
     const texts = height > 20
@@ -328,7 +359,7 @@ class Timeline {
   at(x, y) {
     const place = this.places.find((p) => p.kind === "row" &&
       y + this.scroller.scrollTop >= p.y && y + this.scroller.scrollTop < p.y + p.height);
-    if (!place || x < GUTTER) return null;
+    if (!place || x < this.gutter) return null;
     const {run, row} = place;
     const time = this.timeAt(x) - this.offset(run);
     const slack = 1.5 / this.scale();
@@ -391,7 +422,7 @@ class Timeline {
     const canvas = this.canvas;
     canvas.addEventListener("wheel", (event) => {
       const x = event.clientX - canvas.getBoundingClientRect().left;
-      if (x < GUTTER) return;  // scrolls the rows
+      if (x < this.gutter) return;  // scrolls the rows
       event.preventDefault();
       if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
         this.pan(((event.deltaX || event.deltaY) / this.width()) * 0.8);
@@ -400,21 +431,37 @@ class Timeline {
       }
       this.hover(event);
     }, {passive: false});
+    const down = new Map();  // where each pointer is
+    const grip = () => {
+      const xs = [...down.values()];
+      const middle = xs.reduce((sum, x) => sum + x, 0) / xs.length;
+      return {x: middle, spread: Math.max(Math.abs(xs[0] - xs[xs.length - 1]), 30), fingers: xs.length};
+    };
+    const hold = () => {
+      this.drag = down.size === 0 ? null : {...grip(), from: this.from, to: this.to};
+      canvas.classList.toggle("dragging", down.size > 0);
+    };
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
-      this.drag = {x: event.clientX, from: this.from, to: this.to};
-      canvas.classList.add("dragging");
+      down.set(event.pointerId, event.clientX - canvas.getBoundingClientRect().left);
+      hold();
     });
     canvas.addEventListener("pointermove", (event) => {
-      if (this.drag) {
-        const by = (this.drag.x - event.clientX) / this.scale();
-        this.show(this.drag.from + by, this.drag.to + by);
+      if (down.has(event.pointerId)) {
+        down.set(event.pointerId, event.clientX - canvas.getBoundingClientRect().left);
+        // What was under the middle of the fingers stays there.
+        const {x, spread} = grip();
+        const {from, to} = this.drag;
+        const at = from + ((this.drag.x - this.gutter) / this.width()) * (to - from);
+        const span = this.drag.fingers > 1 ? ((to - from) * this.drag.spread) / spread : to - from;
+        const begin = at - ((x - this.gutter) / this.width()) * span;
+        this.show(begin, begin + span);
       }
       this.hover(event);
     });
-    const release = () => {
-      this.drag = null;
-      canvas.classList.remove("dragging");
+    const release = (event) => {
+      down.delete(event.pointerId);
+      hold();
     };
     canvas.addEventListener("pointerup", release);
     canvas.addEventListener("pointercancel", release);
