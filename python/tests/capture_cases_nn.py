@@ -129,6 +129,8 @@ LAYERS = [
     layer(nn.Upsample(scale_factor=1.5, mode="nearest-exact"), IMAGE),
     layer(nn.Upsample(scale_factor=2, mode="bilinear"), IMAGE),
     layer(nn.Upsample(size=(9, 4), mode="bilinear", align_corners=True), IMAGE),
+    layer(nn.Upsample(scale_factor=1.5, mode="bilinear", align_corners=True), normal(1, 2, 3, 5)),
+    layer(nn.Upsample(scale_factor=(1.5, 0.7), mode="bicubic", align_corners=True), normal(1, 2, 3, 5)),
     layer(nn.Upsample(scale_factor=2, mode="bicubic"), IMAGE),
     layer(nn.Upsample(scale_factor=2), normal(2, 3, 5)),
     layer(nn.Upsample(scale_factor=2, mode="linear"), normal(2, 3, 5)),
