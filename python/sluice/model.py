@@ -119,10 +119,12 @@ class Executor(_forks.Watched, Reports, Values):
         self._form = self._parts = None
         try:
             if core is not None:
-                tree.fetch()
-                if link is not None:
-                    link.end()
-                core.destroy()
+                try:
+                    tree.fetch_last()
+                    if link is not None:
+                        link.end()
+                finally:
+                    core.destroy()
         finally:
             if tree is not None:
                 tree.leave()
@@ -259,6 +261,9 @@ class Executor(_forks.Watched, Reports, Values):
             self._running = True
             try:
                 results = _gpu.run(self._core, leaves) if inputs is None else self._core.run(inputs)
+            except BaseException:
+                self._tree.note_failure()
+                raise
             finally:
                 self._running = False
             if self._training:
