@@ -222,6 +222,25 @@ class TestTraining:
             other.resetHostWeights(stranger)
         other.resetHostWeights(stranger, True)
 
+    def test_a_file_of_a_trained_model_without_outputs_serves_inference_by_the_same_names(self, tmp_path):
+        builder = popart.Builder()
+        x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]))
+        w = builder.addInitializedInputTensor(row(3, 3))
+        y = builder.aiOnnx.mul([x, w])
+        loss = builder.aiGraphcore.identityloss([builder.aiOnnx.abs([y])], popart.ReductionType.Sum)
+        device = popart.DeviceManager().createCpuDevice()
+        session = popart.TrainingSession(builder.getModelProto(), popart.DataFlow(1, [loss]), loss,
+                                         popart.ConstSGD(0.5), device)
+        session.prepareDevice()
+        session.weightsFromHost()
+        session.run(popart.PyStepIO({x: row(1, 2)}, session.initAnchorArrays()))  # w = 3 - 0.5 * (1, 2)
+        session.modelToHost(tmp_path / "trained.onnx")
+        trained = popart.InferenceSession(str(tmp_path / "trained.onnx"), popart.DataFlow(1, [y]), device)
+        trained.prepareDevice()
+        anchors = trained.initAnchorArrays()
+        trained.run(popart.PyStepIO({x: row(1, 10)}, anchors))
+        assert anchors[y].tolist() == [2.5, 20]
+
     def test_resumes_from_bytes_of_other_tools(self):
         net = Scaled()
         net.builder.addOutputTensor(net.loss)

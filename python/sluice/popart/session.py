@@ -14,7 +14,7 @@ from .builder import Builder
 from .data_flow import DataFlow, PyStepIO, PyStepIOCallback, PyWeightsIO
 from .devices import DeviceInfo
 from .enums import VirtualGraphMode
-from .models import graph_of, write_file
+from .models import graph_of, model_bytes, write_file
 from .optimizers import Optimizer
 from .session_options import SessionOptions
 from .tensor_info import TensorInfo
@@ -225,7 +225,7 @@ class _Session(_forks.Watched):
     def modelToHost(self, filename: Union[str, os.PathLike]) -> None:
         """Writes the model with its current weights as an ONNX file."""
         self._core.weights_to_host()
-        write_file(filename, self._graph.model_proto(placements=True))
+        write_file(filename, model_bytes(self._graph, self._core.weights()))
 
     # -- the rest ----------------------------------------------------------------------------------
 
