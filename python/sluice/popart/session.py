@@ -159,6 +159,22 @@ class _Session(_forks.Watched):
         if not self._prepared:
             raise _core.InvalidArgument("loadEngineAndConnectStreams: call prepareDevice first")
 
+    def compileAndExport(self, filename: Union[str, os.PathLike]) -> None:
+        """Compiles as prepareDevice does, and writes the program and the weights to a file that loadExecutable,
+        `sluice run` and C++ read."""
+        if not self._prepared:
+            self.prepareDevice()
+        self._core.model.save(os.fspath(filename))
+
+    def loadExecutable(self, filename: Union[str, os.PathLike]) -> None:
+        """Takes the program of a file that compileAndExport of a session of the same model and options has written,
+        instead of compiling it. The weights stay this session's. Call it before prepareDevice."""
+        if self._prepared:
+            raise _core.InvalidArgument("loadExecutable: call it before prepareDevice")
+        self._core.model.load_executable(os.fspath(filename))
+
+    loadExecutableFromFile = loadExecutable
+
     def initAnchorArrays(self) -> Dict[str, np.ndarray]:
         """Arrays for the anchors, of the shapes that a step gives."""
         return {name: tensor.array() for name, tensor in self._core.anchor_arrays().items()}
@@ -257,8 +273,6 @@ class _Session(_forks.Watched):
 
 #: PopART's methods that have no counterpart, with the reason.
 _NOT_OFFERED = {
-    "compileAndExport": "compiled programs cannot be saved yet",
-    "loadExecutable": "compiled programs cannot be saved yet",
     "getReport": "there is no Poplar report; getSummaryReport shows the plan",
     "getSerializedGraph": "there is no Poplar graph; modelToHost writes the model",
     "connectStreamToCallback": "streams are inputs and outputs of the graph; use PyStepIOCallback",
