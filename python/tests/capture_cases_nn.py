@@ -31,6 +31,7 @@ ACTIVATIONS = [
     layer(nn.Hardtanh(-0.5, 0.7), X),
     layer(nn.Softplus(), X),
     layer(nn.Softplus(2.0), X),
+    layer(nn.Softplus(2.0, 0.5), X),
     layer(nn.Softsign(), X),
     layer(nn.LogSigmoid(), X),
     layer(nn.Threshold(0.1, 2.0), X),
