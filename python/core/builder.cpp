@@ -232,12 +232,19 @@ void bindQueries(py::class_<Builder, std::shared_ptr<Builder>>& builder) {
       .def("num_ops", [](const Builder& self) { return self.graph().numOps(); })
       .def(
           "model_proto",
-          [](const Builder& self, bool exact, bool placements) {
-            return py::bytes(self.getModelProto(onnx::ExportOptions{
-                .exact = exact ? onnx::Exact::Yes : onnx::Exact::No, .placements = placements}));
+          [](const Builder& self,
+             bool exact,
+             bool placements,
+             std::map<std::string, HostTensor, std::less<>> values) {
+            return py::bytes(self.getModelProto(
+                onnx::ExportOptions{.values = std::move(values),
+                                    .exact = exact ? onnx::Exact::Yes : onnx::Exact::No,
+                                    .placements = placements}));
           },
           py::arg("exact") = false,
-          py::arg("placements") = false);
+          py::arg("placements") = false,
+          py::arg("values") = py::dict(),
+          "The model as bytes; `values` are those of weights that are not the builder's.");
 }
 
 /// Ops that do more than compute from their operands.

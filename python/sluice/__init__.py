@@ -55,15 +55,18 @@ _MODULES = {
     "model": [
         "Executor",
         "inferenceModel",
+        "poptorchAtExit",
         "registerPostCompileHook",
         "registerPreCompileHook",
         "trainingModel",
     ],
     "ops": [
+        "Attribute",
         "BeginBlock",
         "Block",
         "BlockFunction",
         "CPU",
+        "LegacyBeginBlockFn",
         "MultiConv",
         "NameScope",
         "cond",

@@ -60,7 +60,10 @@ class _OwnLink(_Link):
         self.optimizer.attach_state(self._read, self._write)
 
     def end(self) -> None:
-        self.optimizer.attach_state(None, None)
+        try:
+            self.optimizer.attach_state(None, None)
+        except _core.RecoverableError:  # torn by a step that failed, of which the module warns
+            self.optimizer.detach_state()
 
     def lose(self) -> None:
         self.optimizer.detach_state()
@@ -83,12 +86,21 @@ class _TorchLink(_Link):
 
         def load_state_dict(*args: Any, **kwargs: Any) -> None:
             kind.load_state_dict(optimizer, *args, **kwargs)
-            self._push()
+            try:
+                self._push()
+            except _core.RecoverableError as error:
+                raise _core.RecoverableError(
+                    "the optimizer has the state that was loaded, and the model cannot take it over: destroy() "
+                    f"the model and make a new one with the same optimizer; {error.message}"
+                ) from None
 
         optimizer.state_dict, optimizer.load_state_dict = state_dict, load_state_dict
 
     def end(self) -> None:
-        self._fetch()
+        try:
+            self._fetch()
+        except _core.RecoverableError:  # torn by a step that failed, of which the module warns
+            pass
         self.lose()
 
     def lose(self) -> None:

@@ -17,6 +17,7 @@ from . import _values, enums
 #: Names that are accepted for the sake of programs that call them, with the reason why they change
 #: nothing. The first use of each warns.
 NO_EFFECT: Dict[str, str] = {
+    "Attribute": "it tells PopART how to compile the ops made inside, for instance which to outline",
     "Options.sourceLocationExcludes": "errors always name the line of the model's own code",
     "Options.appendToLocationExcludes": "errors always name the line of the model's own code",
     "Jit.traceModel(False)": "forward always becomes a graph in the same way",

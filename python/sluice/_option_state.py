@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _values
 from ._option_base import Settings, shown
+from ._option_lines import Call, python_call
 from ._option_words import in_core_words, json_in_core_words
 from .strategy import Strategy
 
@@ -45,11 +46,35 @@ class RecordedOptions(Settings):
         except (OSError, UnicodeDecodeError):
             self._raw.load_file(path)  # raises the error of files that cannot be read
             raise
+        calls = [*self._calls, ("loadFromFile", [text, path])]
         self._load_text(text, path)
-        self._calls.append(("loadFromFile", [text, path]))
+        self._calls = calls
         return self
 
     def _load_text(self, text: str, path: str) -> None:
+        lines = text.splitlines()
+        found = [(i, call) for i, call in enumerate(map(python_call, lines)) if call is not None]
+        if not found:
+            self._load_core_lines(text, path)
+            return
+        self._load_core_lines("", path)  # an error if they are frozen
+        changed, begin = self.clone(), 0
+        for i, call in found:
+            changed._load_core_lines("\n" * begin + "\n".join(lines[begin:i]), path)
+            changed._load_python_line(call, f"{path}, line {i + 1}: '{lines[i].strip()}'")
+            begin = i + 1
+        changed._load_core_lines("\n" * begin + "\n".join(lines[begin:]), path)
+        self._raw, self._strategy_text = changed._raw, changed._strategy_text
+
+    def _load_python_line(self, call: Call, where: str) -> None:
+        from . import _core
+
+        try:
+            call.apply(self)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _core.ConfigFileError(f"{where}: {error}") from None
+
+    def _load_core_lines(self, text: str, path: str) -> None:
         from . import _core
 
         translated = in_core_words(text)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 import weakref
 from typing import Dict, Iterator, List, Optional, Tuple
 
@@ -48,14 +49,37 @@ def _takes_data(func) -> bool:
     return owner is compat.tensor_data() or owner is torch.Tensor.data  # which a capture replaces
 
 
+#: What may be asked of a tensor that has no values, and functions that give it all of them.
+_WITHOUT_VALUES = frozenset(
+    "dim device dtype element_size is_complex is_contiguous is_floating_point is_leaf layout ndim ndimension "
+    "nelement numel requires_grad requires_grad_ shape size stride".split()
+)
+_FILLS = frozenset("copy_ fill_ normal_ uniform_ zero_".split())
+
+
+def _refresh_for(func, args, kwargs) -> None:
+    """Brings the arguments of a function of torch up to date. Where a step has torn the values, only those
+    that the function reads have to be: a state can be loaded."""
+    try:
+        _refresh(args)
+    except _core.RecoverableError:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        if name in _FILLS:
+            _refresh(args[1:])
+        elif name not in _WITHOUT_VALUES:
+            raise
+    _refresh(kwargs.values())
+
+
 class _Watched:
     """What the classes of watched tensors have in common."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        _refresh(args)
-        _refresh(kwargs.values())
+        _refresh_for(func, args, kwargs)
         if args and _takes_data(func):
             for tree in list(_holders.get(id(args[0]), ())):
                 tree.suspect(args[0])
@@ -193,6 +217,7 @@ class Tree:
         self._sharing: Tuple[int, List["weakref.ref[Tree]"]] = (-1, [])  # as of that change of _holders
         self._written = 0  # how often steps have written the devices' values
         self._copied = 0  # which of these the tensors have
+        self._failed = False  # a step, so that values on the devices may be torn
         self._lost = False  # this is a forked process, and the devices are the parent's
         self._kept: List[torch.nn.Module] = []  # so that no id() is used again
         self._add(module, self.core, "")
@@ -299,6 +324,10 @@ class Tree:
         """Says that a step has written values."""
         self._written += 1
 
+    def note_failure(self) -> None:
+        """Says that a step has failed, which may have torn the values on the devices."""
+        self._failed = True
+
     def fetch(self) -> None:
         """Copies new values from the devices to the tensors. Reading may wait for a step of another
         thread, which may itself want to read, so no lock is held meanwhile."""
@@ -310,14 +339,43 @@ class Tree:
                 "the newest values of the parameters are on devices of the parent process, which was "
                 "running a step when it forked this one: read them before, or fork between the steps"
             )
-        values = [to_torch(each.parameter.value()) for each in self.held]
+        with compat.without_torch_function():
+            wanted = [each for each in self.held if not each.is_written]
+        values = [to_torch(each.parameter.value()) for each in wanted]
         with _lock, compat.without_torch_function(), torch.no_grad():
             if self._copied >= written:
                 return
-            for each, value in zip(self.held, values):
+            for each, value in zip(wanted, values):
                 if not each.is_written:  # through a view from before the step, which does not end here
                     each.fill(value)
             self._copied = written
+
+    def fetch_last(self) -> None:
+        """As fetch, before the devices are given up. If a step has torn what they have, the tensors stay as
+        they are."""
+        last = self._users <= 1
+        try:
+            self.fetch()
+        except _core.RecoverableError as error:
+            if last:
+                self._copied = self._written
+                warnings.warn(
+                    "the module keeps the values that it had when one of them was read or written last, since "
+                    f"the newest are lost: {error.message}",
+                    stacklevel=4,
+                )
+        if last and self._failed:
+            self._mend()
+
+    def _mend(self) -> None:
+        """Gives torn variables the values of the tensors, so that none of them starts anew."""
+        self._failed = False
+        with compat.without_torch_function():
+            for each in self.held:
+                try:
+                    each.parameter.value()
+                except _core.RecoverableError:
+                    each.parameter.set_value(to_core(each.tensor))
 
     def push(self) -> None:
         """Copies tensors that were written since the last step to the devices."""
@@ -373,7 +431,7 @@ class Tree:
     def release(self) -> None:
         """Gives the tensors back, with their newest values."""
         global _changes
-        self.fetch()
+        self.fetch_last()
         with _lock:
             _changes += 1
             free = []

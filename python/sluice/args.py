@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 
 from . import _core
@@ -79,7 +80,7 @@ class Spec:
         if self.kind == "tensor":
             return "*"
         if self.kind == "constant":
-            return repr(self.template)
+            return repr(_number(self.template))
         if self.kind == "custom":
             return f"{self.cls.__name__}({', '.join('*' * self.count)})"
         parts = [str(child) for child in self.children]
@@ -153,7 +154,12 @@ def _flatten(value: Any, leaves: List[torch.Tensor], like: Optional[Spec] = None
             object.__setattr__(shell, name, None)
         return _spec("fields", cls, names, (getattr(value, n) for n in names), leaves, like, shell)
     _require_no_tensors(value)
-    return Spec("constant", cls, template=value)
+    return Spec("constant", type(_number(value)), template=value)
+
+
+def _number(value: Any) -> Any:
+    """A number of NumPy as one of Python: in another call they mean the same."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _spec(

@@ -17,7 +17,9 @@ from typing import Any, Callable, List, Optional, Tuple, TypeVar
 
 import torch
 
-__all__ = ["BeginBlock", "Block", "BlockFunction", "NameScope", "removeBlocks"]
+from ._option_base import warn_no_effect
+
+__all__ = ["Attribute", "BeginBlock", "Block", "BlockFunction", "LegacyBeginBlockFn", "NameScope", "removeBlocks"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -127,6 +129,21 @@ class NameScope(_Scope):
         from . import _core
 
         return _core.NameScope(self._name)
+
+
+class Attribute:
+    """PopTorch's note for PopART on the ops made inside, ``with Attribute(__outline={"layer": "a"}):``. It is
+    accepted without effect."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.attributes = attributes
+
+    def __enter__(self) -> "Attribute":
+        warn_no_effect("Attribute")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
 
 
 class LegacyBeginBlockFn:

@@ -26,7 +26,7 @@ from ._state import Parts, Tree, join_tree
 from ._optim_core import update_core as update_optimizer
 from .options import Options
 
-__all__ = ["Executor", "inferenceModel", "trainingModel"]
+__all__ = ["Executor", "inferenceModel", "poptorchAtExit", "trainingModel"]
 
 _OPTIMIZER_HINT = "make it with torch.optim or sluice.optim"
 _ending = False  # the interpreter
@@ -119,10 +119,12 @@ class Executor(_forks.Watched, Reports, Values):
         self._form = self._parts = None
         try:
             if core is not None:
-                tree.fetch()
-                if link is not None:
-                    link.end()
-                core.destroy()
+                try:
+                    tree.fetch_last()
+                    if link is not None:
+                        link.end()
+                finally:
+                    core.destroy()
         finally:
             if tree is not None:
                 tree.leave()
@@ -259,6 +261,9 @@ class Executor(_forks.Watched, Reports, Values):
             self._running = True
             try:
                 results = _gpu.run(self._core, leaves) if inputs is None else self._core.run(inputs)
+            except BaseException:
+                self._tree.note_failure()
+                raise
             finally:
                 self._running = False
             if self._training:
@@ -502,11 +507,16 @@ def registerPostCompileHook(hook: Callable[[], None]) -> Callable[[], None]:
     return lambda: _after_compile.remove(hook)
 
 
+def poptorchAtExit() -> None:
+    """Destroys all models. The end of the interpreter does so, too."""
+    for executor in _forks.living(Executor):
+        executor.destroy()
+
+
 @atexit.register
 def _destroy_all() -> None:
     """Ends all models while the interpreter can still run their functions. Daemon threads go on for a
     while; they get no new ones."""
     global _ending
     _ending = True
-    for executor in _forks.living(Executor):
-        executor.destroy()
+    poptorchAtExit()

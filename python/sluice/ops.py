@@ -11,15 +11,17 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 import torch
 
 from ._option_base import warn_no_effect
-from .blocks import BeginBlock, Block, BlockFunction, NameScope, _Scope, removeBlocks
+from .blocks import Attribute, BeginBlock, Block, BlockFunction, LegacyBeginBlockFn, NameScope, _Scope, removeBlocks
 from .custom import CPU, custom_op
 from .enums import MatMulSerializationMode, MultiConvPlanType, OverlapMode
 
 __all__ = [
+    "Attribute",
     "BeginBlock",
     "Block",
     "BlockFunction",
     "CPU",
+    "LegacyBeginBlockFn",
     "MultiConv",
     "NameScope",
     "cond",

@@ -197,6 +197,17 @@ class _DistributedOptions(_Group):
         return self.value("configureProcessId")[1]
 
 
+def _has_counterpart(popart_name: str) -> bool:
+    """Whether the core knows an option by its name in PopART."""
+    from . import _core
+
+    try:
+        _core.Options().apply("popart.set", popart_name, 0)
+    except ValueError as error:
+        return "unknown option" not in str(error)
+    return True
+
+
 class _PopartOptions(_Group):
     """Options by PopART's names. It has no values of its own: each name is a setter of Options."""
 
@@ -212,8 +223,8 @@ class _PopartOptions(_Group):
         """Sets the option with this name in PopART; one without a counterpart warns, once."""
         try:
             return self._apply("set", key, value)
-        except ValueError as error:
-            if "unknown option" not in str(error):
+        except (TypeError, ValueError):  # of a type that no option here has, perhaps
+            if _has_counterpart(key):
                 raise
             warn_no_effect("_Popart.set", key)
             return self

@@ -139,6 +139,18 @@ INDEX = [
         ),
         X,
     ),
+    Case(
+        "masked_scatter",
+        lambda x, c, y: (
+            x.masked_scatter(c, y),
+            x.masked_scatter(c[0], y[0]),
+            x.masked_select(torch.arange(4) % 3 == 0),
+            x[0].masked_select(torch.eye(4, dtype=torch.bool)),
+        ),
+        X,
+        mask(3, 4),
+        normal(2, 4, 4),
+    ),
     Case("index_scalar", dynamic_row, normal(4, 4), Make(lambda g: torch.tensor(2))),
     Case("index_put", put, normal(4, 4), values(2, 0), normal(2, 4)),
     Case("index_put_masks", put_masks, X, mask(3, 4)),

@@ -12,7 +12,12 @@ MATH = [
     *unary("log log1p log2 log10 sqrt rsqrt reciprocal", POSITIVE),
     Case("acosh", torch.acosh, between(1.1, 3.0, 3, 4)),
     *unary("ceil floor round trunc frac sign erfc exp2 sgn signbit", X),
-    *unary("isnan isinf isfinite logical_not", X, grad=False),
+    *unary("isnan isinf isfinite isposinf isneginf logical_not", X, grad=False),
+    *unary("deg2rad rad2deg sinc", X),
+    Case("sinc_of_zero", lambda x: torch.sinc(x * torch.tensor([0.0, 1, 0, 2])), X),
+    Case("copysign", lambda x, y: (torch.copysign(x, y), torch.copysign(x, -1.0)), X, X),
+    Case("copysign_integers", lambda i, j: torch.copysign(i, j), INTS, INTS),
+    Case("heaviside", lambda x, y: torch.heaviside(x.relu(), y), X, X, grad=False),
     Case("logit", torch.logit, between(0.1, 0.9, 3, 4)),
     Case("logit_eps", lambda x: torch.logit(x, eps=0.2), between(0.0, 1.0, 3, 4)),
     Case("round_decimals", lambda x: torch.round(x, decimals=1), X),
@@ -98,7 +103,7 @@ MATH = [
     ),
     Case("fmax_integers", lambda i: (torch.fmax(i, i * 2), torch.fmin(i, -i)), INTS),
     Case("hypot", torch.hypot, X, POSITIVE),
-    Case("logaddexp", torch.logaddexp, X, X),
+    Case("logaddexp", lambda x, y: (torch.logaddexp(x, y), torch.logaddexp2(x, y)), X, X),
     Case(
         "xlogy",
         lambda x, y: (
@@ -300,6 +305,8 @@ MATH = [
         X,
         normal(4, 5),
     ),
+    Case("addr", lambda b, x, y: torch.addr(b, x[:, 0], y[0], beta=2, alpha=0.5), X, X, X),
+    Case("addr_alone", lambda b, x, y: torch.addr(b[0], x[:, 0], y[0], beta=0), X, X, X),
     Case("addmv", lambda b, x, v: torch.addmv(b, x, v, beta=2, alpha=0.5), normal(3), X, normal(4)),
     Case(
         "baddbmm",

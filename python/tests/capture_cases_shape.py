@@ -125,11 +125,13 @@ SHAPE = [
         lambda x: (torch.diag_embed(x), torch.diag_embed(x, 1), torch.diag(x[0]), torch.diag(x, 1)),
         X,
     ),
+    Case("block_diag", lambda x, y, i: torch.block_diag(x, y[0], y[0, 0], i), X, X, INTS),
     Case(
         "scatters",
         lambda x, y: (
             torch.slice_scatter(x, y, 1, 1, 4, 2),
             torch.select_scatter(x, y[:, 0], 1, 2),
+            torch.diagonal_scatter(x, y[:, 1], 1),
         ),
         X,
         normal(3, 2),

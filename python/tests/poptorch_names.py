@@ -13,6 +13,7 @@ AsynchronousDataAccessor(dataset, buffer_size=, miss_sleep_time_in_ms=, load_ind
     terminate()
 trainingModel(model, options=, optimizer=)
 inferenceModel(model, options=)
+poptorchAtExit()
 ipuHardwareIsAvailable(num_ipus=)
 ipuHardwareVersion()
 setLogLevel(level)
@@ -38,6 +39,9 @@ Block(user_id=, ipu_id=)
     useAutoId()
     start(user_id=, ipu_id=)
 removeBlocks(module)
+LegacyBeginBlockFn(layer_to_call, user_id=, ipu_id=)
+    __call__(*input, **kwargs)
+Attribute(**attributes)
 BeginBlock(layer_to_call, user_id=, ipu_id=)
 BlockFunction(user_id=, ipu_id=)
 custom_op(inputs, name, domain, domain_version, example_outputs, attributes=)
@@ -209,10 +213,6 @@ RMSprop(params, lr=, alpha=, eps=, weight_decay=, momentum=, centered=, foreach=
 LAMB(params, lr=, betas=, eps=, weight_decay=, bias_correction=, loss_scaling=, max_weight_norm=, accum_type=, first_order_momentum_accum_type=, second_order_momentum_accum_type=)
     step(closure=)
 """,
-    "blocks": """
-LegacyBeginBlockFn(layer_to_call, user_id=, ipu_id=)
-    __call__(*input, **kwargs)
-""",
     "autocasting": """
 Policy(fp16=, fp32=, promote=, demote=)
 """,
@@ -248,4 +248,7 @@ MISSING = {
     "registerGeometricCustomArgParsers": "PyTorch Geometric, which is not planned",
     "fps": "PyTorch Geometric, which is not planned",
     "nearest": "PyTorch Geometric, which is not planned",
+    "CPU.execute": "PopTorch's own machinery",
+    "CPU.registerPersistentData": "PopTorch's own machinery",
+    "PipelinedExecution.backendOptions": "PopTorch's own machinery",
 }

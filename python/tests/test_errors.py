@@ -80,6 +80,9 @@ class TestInputs:
         model = made()
         model(X, LABELS, np.float32(2.0))
         text_of(ValueError, lambda: model(X, LABELS, np.float32(3.0)), "2.0", "3.0")
+        model(X, LABELS, 2.0)
+        model(X, LABELS, np.float64(2.0))
+        text_of(ValueError, lambda: model(X, LABELS, np.int64(2)), "2.0)", "2)")
 
 
 class TestMakingAModel:

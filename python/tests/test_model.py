@@ -26,6 +26,14 @@ def close(a, b, tolerance=1e-6):
     return torch.allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+def test_all_models_can_be_ended_at_once():
+    model = sluice.inferenceModel(torch.nn.Linear(2, 2))
+    model(torch.ones(1, 2))
+    sluice.poptorchAtExit()
+    assert not model.isCompiled()
+    assert sluice.inferenceModel(torch.nn.Linear(2, 2))(torch.ones(1, 2)).shape == (1, 2)
+
+
 class TestReport:
     def test_shows_the_first_calls(self, tmp_path):
         net = TwoLayers()

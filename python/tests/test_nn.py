@@ -469,12 +469,18 @@ class TestVariables:
             with pytest.raises(_core.InvalidArgument, match="exists already.*AUTO_REUSE"):
                 nn.get_variable("w", [2])
             assert nn.get_variable("w", [2], reuse=True) is w
-            with nn.variable_scope("s", reuse=nn.AUTO_REUSE):
+            with nn.variable_scope("s", reuse=nn.AUTO_REUSE, use_resource=True):
                 assert nn.get_variable("w", [2]) is nn.get_variable("w", [2])
             with pytest.raises(_core.InvalidArgument, match="no variable 'x' to reuse"):
                 nn.get_variable("x", [2], reuse=True)
             with pytest.raises(_core.InvalidArgument, match=r"shape \(2,\), asked for"):
                 nn.get_variable("w", [3], reuse=True)
+
+    def test_are_resources_as_tensorflows_scripts_say(self):
+        with self.graph.as_default(), nn.variable_scope("s", use_resource=True):
+            assert nn.get_variable("w", [2], use_resource=True).name == "s/w"
+            with pytest.raises(_core.InvalidArgument, match="use_resource"):
+                nn.get_variable("v", [2], use_resource=False)
 
     def test_say_what_is_wrong(self):
         with self.graph.as_default():

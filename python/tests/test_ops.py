@@ -432,6 +432,17 @@ def test_overlap_of_single_tensors_has_no_effect_and_says_so():
         sluice.set_overlap_for_input(X, 3)
 
 
+def test_attributes_of_popart_have_no_effect_and_say_so():
+    sluice._option_base._warned.clear()
+
+    def function(x):
+        with sluice.Attribute(__outline={"layer": "first"}):
+            return x * 2
+
+    with pytest.warns(UserWarning, match="Attribute has no effect"):
+        same(function, X)
+
+
 # Autocast.
 
 

@@ -320,6 +320,54 @@ Precision.halfFloatCasting(poptorch.HalfFloatCastingBehavior.HalfUpcastToFloat)
     assert sluice.Options().loadFromFile(str(path)) == expected
 
 
+def test_lines_of_files_that_only_python_can_read(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "poptorch.conf"
+    path.write_text(
+        'deviceIterations(3)\n'
+        'setAvailableMemoryProportion({"IPU0": 0.2})\n'
+        'Precision.setPartialsType(torch.half)\n'
+        'deviceIterations(4)\n'
+        'outputMode(output_mode=poptorch.OutputMode.EveryN, output_return_period=2)\n'
+        '_Popart.setPatterns({"InPlace": False}, level=1)\n'
+        '_Popart.set("prefetchBufferingDepthMap", {"a": 2})\n'
+        '_Popart.set("outlineThreshold", 10.0)  # has no counterpart\n'
+        'Training.gradientAccumulation(gradient_accumulation=8)\n'
+    )
+    expected = sluice.Options().setAvailableMemoryProportion({"IPU0": 0.2}).deviceIterations(4)
+    expected.outputMode(sluice.OutputMode.EveryN, 2).Precision.setPartialsType(torch.half)
+    expected.Training.gradientAccumulation(8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = sluice.Options().loadFromFile(path)
+        assert options == expected and pickle.loads(pickle.dumps(options)) == expected
+        options.deviceIterations(7)
+        assert pickle.loads(pickle.dumps(options)).device_iterations == 7
+
+
+@pytest.mark.parametrize("line, word", [
+    ('Precision.setPartialsType(torch.load)', "torch.load' is no value"),
+    ('Precision.setPartialsType(torch.load("x"))', "no value of an option"),
+    ('setAvailableMemoryProportion({"IPU0": open})', "'open' is no value"),
+    ('setAvailableMemoryProportion({"IPU0": 7.0})', "7"),
+    ('outputMode(output_mode=poptorch.OutputMode.Some)', "no value of an option"),
+    ('deviceIteration(device_iterations=2)', "did you mean deviceIterations"),
+    ('outputMode(mode=3)', "mode"),
+    ('_Popart.set("accumulationFactor", {})', "got {}"),
+])
+def test_lines_of_files_that_python_refuses(tmp_path, line, word):
+    path = tmp_path / "options.conf"
+    path.write_text(f"deviceIterations(4)\n{line}\n")
+    options = sluice.Options()
+    with pytest.raises(sluice.ConfigFileError, match=word) as error:
+        options.loadFromFile(path)
+    assert f"{path}, line 2: '{line}'" in str(error.value) and options == sluice.Options()
+    options.freeze()
+    path.write_text("deviceIterations(device_iterations=4)")
+    with pytest.raises(sluice.Error, match="frozen|in use|clone"):
+        options.loadFromFile(path)
+
+
 def test_a_broken_file_names_the_line_and_changes_nothing(tmp_path):
     path = tmp_path / "options.conf"
     path.write_text("deviceIterations(4)\n\nuseIpuId(,)\n")

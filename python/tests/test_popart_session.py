@@ -222,6 +222,53 @@ class TestTraining:
             other.resetHostWeights(stranger)
         other.resetHostWeights(stranger, True)
 
+    def test_a_file_of_a_trained_model_without_outputs_serves_inference_by_the_same_names(self, tmp_path):
+        builder = popart.Builder()
+        x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]))
+        w = builder.addInitializedInputTensor(row(3, 3))
+        y = builder.aiOnnx.mul([x, w])
+        loss = builder.aiGraphcore.identityloss([builder.aiOnnx.abs([y])], popart.ReductionType.Sum)
+        device = popart.DeviceManager().createCpuDevice()
+        session = popart.TrainingSession(builder.getModelProto(), popart.DataFlow(1, [loss]), loss,
+                                         popart.ConstSGD(0.5), device)
+        session.prepareDevice()
+        session.weightsFromHost()
+        session.run(popart.PyStepIO({x: row(1, 2)}, session.initAnchorArrays()))  # w = 3 - 0.5 * (1, 2)
+        session.modelToHost(tmp_path / "trained.onnx")
+        trained = popart.InferenceSession(str(tmp_path / "trained.onnx"), popart.DataFlow(1, [y]), device)
+        trained.prepareDevice()
+        anchors = trained.initAnchorArrays()
+        trained.run(popart.PyStepIO({x: row(1, 10)}, anchors))
+        assert anchors[y].tolist() == [2.5, 20]
+
+    def test_programs_are_exported_and_loaded_instead_of_compiled(self, tmp_path):
+        net = Scaled()
+        session = net.training()
+        session.compileAndExport(tmp_path / "program.slx")
+        loaded = popart.TrainingSession(net.builder.getModelProto(), popart.DataFlow(1, [net.loss]), net.loss,
+                                        popart.ConstSGD(0.5), popart.DeviceManager().createCpuDevice())
+        loaded.loadExecutable(tmp_path / "program.slx")
+        loaded.prepareDevice()
+        loaded.weightsFromHost()
+        assert session._core.model.compilation_time > 0 and loaded._core.model.compilation_time == 0
+        for each in (session, loaded):
+            each.run(popart.PyStepIO({net.x: row(4, 2)}, each.initAnchorArrays()))
+            assert weights_of(each, w=np.zeros(2, np.float32))["w"].tolist() == [2, 2.5]
+        with pytest.raises(popart.FileError, match="none.slx"):
+            popart.InferenceSession(net.builder, popart.DataFlow(1, [net.y])).loadExecutable(tmp_path / "none.slx")
+
+    def test_programs_are_kept_where_engines_are_cached(self, tmp_path):
+        options = popart.SessionOptions()
+        options.enableEngineCaching = True
+        options.cachePath = tmp_path / "cache"
+        results = []
+        for _ in range(2):
+            session = Scaled().inference(options=options)
+            anchors = session.initAnchorArrays()
+            session.run(popart.PyStepIO({"x": row(1, 2)}, anchors))
+            results.append([*anchors.values()][0].tolist())
+        assert results == [[3, 6], [3, 6]] and len(list((tmp_path / "cache").glob("*.slc"))) == 1
+
     def test_resumes_from_bytes_of_other_tools(self):
         net = Scaled()
         net.builder.addOutputTensor(net.loss)
@@ -259,7 +306,7 @@ class TestTraining:
         (lambda n, s: s.writeWeights(popart.PyWeightsIO({"w": np.ones(2)})), popart.InvalidArgument, "float64"),
         (lambda n, s: s.getInfo("z"), popart.InvalidArgument, "'z'"),
         (lambda n, s: s.run(None), TypeError, "PyStepIO"),
-        (lambda n, s: s.compileAndExport("x"), NotImplementedError, "compileAndExport"),
+        (lambda n, s: s.loadExecutable("x"), popart.InvalidArgument, "before prepareDevice"),
         (lambda n, s: s.getSerializedGraph(), NotImplementedError, "modelToHost"),
         (lambda n, s: s.weightsToHosts(), AttributeError, "weightsToHost"),
         (lambda n, s: s.modelToHost("/no/such/folder/x.onnx"), popart.FileError, "cannot be written"),

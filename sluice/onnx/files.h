@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sluice/base/error.h"
@@ -119,6 +120,8 @@ struct ExportOptions {
   std::map<std::string, HostTensor, std::less<>> values = {};
   std::uint64_t seed = 0;  ///< of random first values
   Exact exact = Exact::No;
+  /// Names that values have in the file if they are free; other values are named after their ops.
+  std::unordered_map<ir::Value, std::string> names = {};
   /// Writes where ops run (device, stage, phase) as PopART does: as attributes of the nodes, which
   /// importModel reads and other tools may refuse.
   bool placements = false;

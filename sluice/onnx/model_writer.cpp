@@ -126,6 +126,7 @@ void ModelWriter::nameValues() {
       names_.emplace(output.value, output.name);
     }
   }
+  giveWantedNames();
   for (const ir::OpId id : graph_.order()) {
     const ir::Op& op = graph_.op(id);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -135,6 +136,20 @@ void ModelWriter::nameValues() {
         names_.emplace(op.out(i), freeName(op.name.empty() ? op.def->name : op.name));
       }
       dtypes_.emplace(names_.at(op.out(i)), op.outputs[i].dtype);
+    }
+  }
+}
+
+void ModelWriter::giveWantedNames() {
+  for (const ir::OpId id : graph_.order()) {
+    const ir::Op& op = graph_.op(id);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const ir::Value value = op.out(i);
+      const auto wanted = options_.names.find(value);
+      if (wanted != options_.names.end() && !op.is(ir::kVariable) && !names_.contains(value) &&
+          taken_.insert(wanted->second).second) {
+        names_.emplace(value, wanted->second);
+      }
     }
   }
 }

@@ -55,6 +55,7 @@ class ModelWriter {
  private:
   void requireOwnNames() const;
   void nameValues();
+  void giveWantedNames();
   std::string freeName(std::string_view stem);
   void addInput(const ir::Op& op);
   void addInitializer(const ir::Variable& variable);

@@ -38,6 +38,7 @@ from . import (
     refused,
     rules_images,
     rules_index,
+    rules_logs,
     rules_loss,
     rules_math,
     rules_nn,

@@ -172,8 +172,9 @@ _nearest("_upsample_nearest_exact", "half_pixel", "round_prefer_ceil")
 def _interpolated(name, mode):
     @rule(f"aten.{name}.default", f"aten.{name}.vec")
     def apply(ctx, x, size, align_corners, *factors):
-        coordinates = "align_corners" if align_corners else "half_pixel"
-        return _resize(x, size, _given(factors), mode, coordinates)
+        if align_corners:  # the corners say the scale; torch ignores the factors
+            return _resize(x, _scaled_sizes(x, size, _given(factors)), None, mode, "align_corners")
+        return _resize(x, size, _given(factors), mode, "half_pixel")
 
 
 _interpolated("upsample_linear1d", "linear")

@@ -20,20 +20,41 @@ refuse(
     "where they are used, or write the table between the calls",
     "aten.embedding_renorm_",
 )
-refuse(
+_SHAPE_BY_VALUES = (
     "the shape of the result depends on the values of a tensor, which are known only when the "
-    "model runs; use masks (torch.where) instead",
+    "model runs; use masks (torch.where) instead"
+)
+refuse(
+    _SHAPE_BY_VALUES,
     "aten.nonzero",
     "aten.nonzero_numpy",
-    "aten.masked_select",
     "aten.unique_dim",
     "aten._unique",
     "aten._unique2",
     "aten.unique_consecutive",
     "aten.unique_dim_consecutive",
     "aten.repeat_interleave.Tensor",
-    "aten.masked_scatter",
 )
+
+
+@raw_rule("aten.masked_select")
+def masked_select(ctx, x, mask):
+    if ctx.known(mask) is None:
+        raise _core.Unsupported(_SHAPE_BY_VALUES)
+    with ctx.mode:
+        x, mask = torch.broadcast_tensors(x, mask)
+        return ctx.value(x[mask])
+
+
+@rule("aten.masked_scatter")
+def masked_scatter(ctx, x, mask, source):
+    """The n-th place of the mask takes the n-th element of the source."""
+    mask = emit.broadcast(mask, x.shape)
+    flat = emit.reshape(emit.cast(mask, "int64"), [emit.elements(x.shape)])
+    number = emit.shift(emit.op("cumsum", flat, axis=0), -1)
+    first = emit.op("maximum", number, emit.scalar(0, "int64"))  # before the first place
+    taken = emit.op("gather", emit.reshape(source, [emit.elements(source.shape)]), first, axis=0)
+    return emit.where(mask, emit.reshape(taken, x.shape), x)
 
 
 @rule("aten.gather")

@@ -3,7 +3,8 @@
 from .. import _core
 from . import dtypes, emit
 from .registry import raw_rule, rule
-from .rules_math import common, xlogy
+from .rules_logs import xlogy
+from .rules_math import common
 
 functions = _core.functions
 _NAMES = ("none", "mean", "sum")
@@ -169,10 +170,23 @@ def huber_loss(ctx, x, target, reduction=1, delta=1.0):
 @rule("aten.binary_cross_entropy")
 def binary_cross_entropy(ctx, x, target, weight=None, reduction=1):
     x, target = _pair("binary_cross_entropy", x, target)
-    if weight is None:
-        return functions.bce_loss(x, target, _NAMES[reduction])
-    losses = functions.bce_loss(x, target, "none")
-    return _reduced(emit.mul(losses, emit.cast(weight, losses.dtype)), reduction)
+    one, lowest = emit.scalar(1, x.dtype), emit.scalar(-100, x.dtype)
+    value = emit.op("detach", x)
+    hit = emit.op("maximum", emit.op("log", value), lowest)
+    miss = emit.op("maximum", emit.op("log1p", emit.op("neg", value)), lowest)
+    losses = emit.sub(emit.mul(emit.sub(target, one), miss), emit.mul(target, hit))
+    if ctx.training:
+        losses = emit.add(losses, emit.mul(emit.sub(x, value), _bce_slope(value, target)))
+    if weight is not None:
+        losses = emit.mul(losses, emit.cast(weight, x.dtype))
+    return _reduced(losses, reduction)
+
+
+def _bce_slope(x, target):
+    """The derivative in x that torch takes, which is finite everywhere."""
+    spread = emit.mul(emit.sub(emit.scalar(1, x.dtype), x), x)
+    least = emit.scalar(2.0**-14 if x.dtype == "float16" else 1e-12, x.dtype)
+    return emit.div(emit.sub(x, emit.op("detach", target)), emit.op("maximum", spread, least))
 
 
 @rule("aten.binary_cross_entropy_with_logits")

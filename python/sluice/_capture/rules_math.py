@@ -100,27 +100,23 @@ def erfc(ctx, x):
     return emit.sub(emit.scalar(1, x.dtype), emit.op("erf", x))
 
 
-@rule("aten.log2.default")
-def log2(ctx, x):
-    return emit.scale(emit.op("log", floating(x)), 1 / math.log(2))
+def _scaled(name, factor):
+    @rule(f"aten.{name}.default")
+    def apply(ctx, x):
+        return emit.scale(floating(x), factor)
 
 
-@rule("aten.log10.default")
-def log10(ctx, x):
-    return emit.scale(emit.op("log", floating(x)), 1 / math.log(10))
+_scaled("deg2rad", math.pi / 180)
+_scaled("rad2deg", 180 / math.pi)
 
 
-@rule("aten.exp2.default")
-def exp2(ctx, x):
-    return emit.op("exp", emit.scale(floating(x), math.log(2)))
-
-
-@rule("aten.logit.default")
-def logit(ctx, x, eps=None):
-    x = floating(x)
-    if eps is not None:
-        x = emit.op("clamp", x, low=eps, high=1 - eps)
-    return emit.op("log", emit.div(x, emit.sub(emit.scalar(1, x.dtype), x)))
+@rule("aten.sinc.default")
+def sinc(ctx, x):
+    angle = emit.scale(floating(x), math.pi)
+    at_zero = emit.op("equal", angle, emit.scalar(0, angle.dtype))
+    one = emit.scalar(1, angle.dtype)
+    safe = emit.where(at_zero, one, angle)
+    return emit.where(at_zero, one, emit.div(emit.op("sin", safe), safe))
 
 
 @rule("aten.isnan.default")
@@ -133,9 +129,39 @@ def isinf(ctx, x):
     return emit.op("is_inf", x) if dtypes.is_float(x.dtype) else emit.full(x.shape, 0, "bool")
 
 
+def _infinite(name, **sides):
+    @rule(f"aten.{name}.default")
+    def apply(ctx, x):
+        if not dtypes.is_float(x.dtype):
+            return emit.full(x.shape, 0, "bool")
+        return emit.op("is_inf", x, **sides)
+
+
+_infinite("isposinf", detect_negative=False)
+_infinite("isneginf", detect_positive=False)
+
+
 @rule("aten.signbit.default")
 def signbit(ctx, x):
-    return emit.op("less", x, emit.scalar(0, x.dtype))
+    zero = emit.scalar(0, x.dtype)
+    if dtypes.is_float(x.dtype):  # 1 / -0 is negative
+        x = emit.where(emit.op("equal", x, zero), emit.op("reciprocal", x), x)
+    return emit.op("less", x, zero)
+
+
+@rule("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copysign(ctx, x, y):
+    x, y = (floating(each) for each in common(None, x, y))
+    return emit.where(
+        emit.op("not_equal", signbit(ctx, x), signbit(ctx, y)), emit.op("neg", x), emit.op("identity", x)
+    )
+
+
+@rule("aten.heaviside")
+def heaviside(ctx, x, values):
+    zero, one = emit.scalar(0, x.dtype), emit.scalar(1, x.dtype)
+    step = emit.where(emit.op("greater", x, zero), one, zero)
+    return emit.where(emit.op("equal", x, zero), values, step)
 
 
 _LARGEST = {
@@ -148,6 +174,8 @@ _LARGEST = {
 
 @rule("aten.nan_to_num.default")
 def nan_to_num(ctx, x, nan=None, posinf=None, neginf=None):
+    if not dtypes.is_float(x.dtype):
+        return emit.op("identity", x)
     largest = _LARGEST[x.dtype]
     high = largest if posinf is None else posinf
     low = -largest if neginf is None else neginf
@@ -198,12 +226,22 @@ def div_mode(ctx, x, y, rounding_mode=None):
         return div(ctx, x, y)
     x, y = common("div", x, y)
     if dtypes.is_float(x.dtype):
-        quotient = emit.div(x, y)
-        return trunc(ctx, quotient) if rounding_mode == "trunc" else emit.op("floor", quotient)
+        return trunc(ctx, emit.div(x, y)) if rounding_mode == "trunc" else _floor_of_quotient(x, y)
     if rounding_mode == "trunc":
         return emit.div(x, y)
     # What the remainder with the divisor's sign leaves is a whole multiple.
     return emit.div(emit.sub(x, emit.op("mod", x, y)), y)
+
+
+def _floor_of_quotient(x, y):
+    """What the remainder leaves, over y, as in Python: 1 // 0.1 is 9, although 1 / 0.1 rounds to 10."""
+    zero, one = emit.scalar(0, x.dtype), emit.scalar(1, x.dtype)
+    rest = emit.op("mod", x, y, fmod=True)
+    apart = emit.op("not_equal", emit.op("less", y, zero), emit.op("less", rest, zero))
+    below = emit.op("logical_and", emit.op("not_equal", rest, zero), apart)
+    quotient = emit.div(emit.sub(x, rest), y)  # whole but for a rounding
+    whole = emit.op("round", emit.where(below, emit.sub(quotient, one), quotient))
+    return emit.where(emit.op("equal", y, zero), emit.op("detach", emit.div(x, y)), whole)
 
 
 @rule("aten.floor_divide.default", "aten.floor_divide.Scalar")
@@ -274,23 +312,6 @@ _without_nan("aten.fmin", "minimum")
 def hypot(ctx, x, y):
     x, y = common(None, x, y)
     return emit.op("sqrt", emit.add(emit.op("square", x), emit.op("square", y)))
-
-
-@rule("aten.logaddexp")
-def logaddexp(ctx, x, y):
-    x, y = common(None, x, y)
-    apart = emit.op("neg", emit.op("abs", emit.sub(x, y)))
-    return emit.add(emit.op("maximum", x, y), emit.op("softplus", apart))
-
-
-@rule("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other")
-def xlogy(ctx, x, y):
-    x, y = (floating(each) for each in common(None, x, y))
-    zero = emit.scalar(0, x.dtype)
-    is_zero = emit.op("equal", x, zero)
-    # The logarithm must be finite where it does not count, or its gradient would be NaN.
-    safe = emit.where(is_zero, emit.scalar(1, x.dtype), y)
-    return emit.mul(x, emit.op("log", safe))
 
 
 @rule("aten.addcmul")

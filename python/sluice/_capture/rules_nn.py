@@ -253,7 +253,7 @@ def celu(ctx, x, alpha=1.0):
 
 @rule("aten.selu")
 def selu(ctx, x):
-    return emit.op("selu", x)
+    return emit.op("selu", x, alpha=1.6732632423543772848, gamma=1.0507009873554804935)
 
 
 @rule("aten.hardshrink")
@@ -289,8 +289,10 @@ def mish(ctx, x):
 @rule("aten.softplus")
 def softplus(ctx, x, beta=1, threshold=20):
     scaled = emit.scale(x, beta)
-    # Above the threshold torch is linear; the difference is far below rounding there.
-    return emit.scale(emit.op("softplus", scaled), 1 / beta)
+    y = emit.scale(emit.op("softplus", scaled), 1 / beta)
+    if threshold >= 20:  # above it torch is linear, and the difference is far below rounding
+        return y
+    return emit.where(emit.op("greater", scaled, emit.scalar(threshold, x.dtype)), x, y)
 
 
 @rule("aten.log_sigmoid")
@@ -300,8 +302,8 @@ def log_sigmoid(ctx, x):
 
 @rule("aten.threshold")
 def threshold(ctx, x, limit, value):
-    above = emit.op("greater", x, emit.scalar(limit, x.dtype))
-    return emit.where(above, x, emit.scalar(value, x.dtype))
+    below = emit.op("less_equal", x, emit.scalar(limit, x.dtype))  # NaN is not, and stays
+    return emit.where(below, emit.scalar(value, x.dtype), x)
 
 
 @rule("aten.prelu")

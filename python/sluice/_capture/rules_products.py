@@ -71,6 +71,13 @@ def addmv(ctx, start, x, y, beta=1, alpha=1):
     return _plus(ctx, "mv", start, beta, alpha, x, y)
 
 
+@rule("aten.addr")
+def addr(ctx, start, x, y, beta=1, alpha=1):
+    x, y = common(None, emit.reshape(x, [x.shape[0], 1]), y)
+    total = emit.scale(emit.mul(x, y), alpha)
+    return total if beta == 0 else emit.add(total, emit.scale(emit.cast(start, total.dtype), beta))
+
+
 @raw_rule("aten.baddbmm")
 def baddbmm(ctx, start, x, y, beta=1, alpha=1):
     return _plus(ctx, "bmm", start, beta, alpha, x, y)

@@ -1,5 +1,7 @@
 """Views, copies and factories."""
 
+import functools
+
 import torch
 
 from .. import _core
@@ -294,6 +296,29 @@ def select_scatter(ctx, x, source, dim, index):
     shape[axis] = 1
     at = index % x.shape[axis]
     return Slice(axis, at, at + 1, 1, x.shape[axis]).write(x, emit.reshape(source, shape))
+
+
+@raw_rule("aten.diagonal_scatter")
+def diagonal_scatter(ctx, x, source, offset=0, dim1=0, dim2=1):
+    with ctx.mode:
+        result = x.clone()
+        result.diagonal(offset, dim1, dim2).copy_(source)
+    return ctx.value(result)
+
+
+@raw_rule("aten.block_diag")
+def block_diag(ctx, parts):
+    with ctx.mode:
+        parts = [torch.atleast_2d(each) for each in parts]
+    dtype = functools.reduce(torch.promote_types, (each.dtype for each in parts))
+    rows, columns = (sum(each.size(axis) for each in parts) for axis in (0, 1))
+    result = ctx.fresh(torch.zeros(rows, columns, dtype=dtype))
+    row = column = 0
+    with ctx.mode:
+        for each in parts:
+            result[row : row + each.size(0), column : column + each.size(1)] = each
+            row, column = row + each.size(0), column + each.size(1)
+    return ctx.value(result)
 
 
 # Factories. Those without a tensor among their arguments are computed as known values; these only

@@ -191,9 +191,10 @@ def global_variables() -> List[Variable]:
 
 @contextlib.contextmanager
 def variable_scope(name: str, reuse: Reuse = None, initializer: Initializer = None,
-                   dtype: Any = None) -> Iterator[str]:
+                   dtype: Any = None, use_resource: Optional[bool] = None) -> Iterator[str]:
     """Prefixes the names of variables made inside with `name/`, and gives them defaults. reuse=True
     takes existing variables, AUTO_REUSE existing or new ones. Gives the whole prefix."""
+    _require_resource(use_resource)
     outer = _local.scopes[-1]
     _require_name(name)
     scope = _Scope(
@@ -208,6 +209,14 @@ def variable_scope(name: str, reuse: Reuse = None, initializer: Initializer = No
             yield scope.prefix
     finally:
         _local.scopes.pop()
+
+
+def _require_resource(use_resource: Optional[bool]) -> None:
+    """TensorFlow's scripts ask for resource variables, which are the only ones here."""
+    if use_resource not in (None, True):
+        raise _core.InvalidArgument(
+            f"use_resource: all variables are resources, so it is True or left out, got {use_resource!r}"
+        )
 
 
 def _require_name(name: str) -> None:
@@ -248,12 +257,13 @@ def _values(name: str, shape: Optional[Sequence[int]], dtype: str, initializer: 
 
 def get_variable(name: str, shape: Optional[Sequence[int]] = None, dtype: Any = None,
                  initializer: Initializer = None, trainable: bool = True,
-                 reuse: Reuse = None) -> Variable:
+                 reuse: Reuse = None, use_resource: Optional[bool] = None) -> Variable:
     """The variable of this name in the current scope, made if there is none. The initializer is a
     number, an array, or a function of shape and type (see initializers); by default values are
     uniform as Glorot's. trainable=False makes a variable that no optimizer changes and that a function
     may assign."""
     _require_name(name)
+    _require_resource(use_resource)
     scope, graph = _local.scopes[-1], get_default_graph()
     full = scope.prefix + name
     reuse = reuse if reuse is not None else scope.reuse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Union
+from typing import Any, Mapping, Union
 
 from .. import _core
 
@@ -24,14 +24,15 @@ class ModelProto(bytes):
         return bytes, (bytes(self),)
 
 
-def model_bytes(graph: Any) -> bytes:
-    """A model without outputs would be empty, so that what nothing reads is an output then."""
+def model_bytes(graph: Any, values: Mapping[str, Any] = {}) -> bytes:
+    """A model without outputs would be empty, so that what nothing reads is an output then. The values are those
+    of weights that are not the graph's own."""
     if not graph.outputs():
         graph = graph.snapshot(True)
         for name in graph.unused():
             graph.add_output(name)
     try:
-        return graph.model_proto(placements=True)
+        return graph.model_proto(placements=True, values=dict(values))
     except _core.Unsupported as error:
         raise _core.Unsupported(f"{error.message}; a session also takes the Builder itself as fnModel") from error
 

@@ -14,7 +14,7 @@ from .builder import Builder
 from .data_flow import DataFlow, PyStepIO, PyStepIOCallback, PyWeightsIO
 from .devices import DeviceInfo
 from .enums import VirtualGraphMode
-from .models import graph_of, write_file
+from .models import graph_of, model_bytes, write_file
 from .optimizers import Optimizer
 from .session_options import SessionOptions
 from .tensor_info import TensorInfo
@@ -159,6 +159,22 @@ class _Session(_forks.Watched):
         if not self._prepared:
             raise _core.InvalidArgument("loadEngineAndConnectStreams: call prepareDevice first")
 
+    def compileAndExport(self, filename: Union[str, os.PathLike]) -> None:
+        """Compiles as prepareDevice does, and writes the program and the weights to a file that loadExecutable,
+        `sluice run` and C++ read."""
+        if not self._prepared:
+            self.prepareDevice()
+        self._core.model.save(os.fspath(filename))
+
+    def loadExecutable(self, filename: Union[str, os.PathLike]) -> None:
+        """Takes the program of a file that compileAndExport of a session of the same model and options has written,
+        instead of compiling it. The weights stay this session's. Call it before prepareDevice."""
+        if self._prepared:
+            raise _core.InvalidArgument("loadExecutable: call it before prepareDevice")
+        self._core.model.load_executable(os.fspath(filename))
+
+    loadExecutableFromFile = loadExecutable
+
     def initAnchorArrays(self) -> Dict[str, np.ndarray]:
         """Arrays for the anchors, of the shapes that a step gives."""
         return {name: tensor.array() for name, tensor in self._core.anchor_arrays().items()}
@@ -225,7 +241,7 @@ class _Session(_forks.Watched):
     def modelToHost(self, filename: Union[str, os.PathLike]) -> None:
         """Writes the model with its current weights as an ONNX file."""
         self._core.weights_to_host()
-        write_file(filename, self._graph.model_proto(placements=True))
+        write_file(filename, model_bytes(self._graph, self._core.weights()))
 
     # -- the rest ----------------------------------------------------------------------------------
 
@@ -257,8 +273,6 @@ class _Session(_forks.Watched):
 
 #: PopART's methods that have no counterpart, with the reason.
 _NOT_OFFERED = {
-    "compileAndExport": "compiled programs cannot be saved yet",
-    "loadExecutable": "compiled programs cannot be saved yet",
     "getReport": "there is no Poplar report; getSummaryReport shows the plan",
     "getSerializedGraph": "there is no Poplar graph; modelToHost writes the model",
     "connectStreamToCallback": "streams are inputs and outputs of the graph; use PyStepIOCallback",

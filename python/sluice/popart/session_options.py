@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 from .. import _core
@@ -110,6 +111,8 @@ def _elsewhere(options: Any, name: str, value: Any) -> None:
     """Used by the session itself, or together with another option."""
 
 
+_CACHE_SIZE = "1GiB"  # of compiled programs, as for models of torch
+
 _OPTIONS: Dict[str, _Option] = {
     # Steps and gradients.
     "accumulationFactor": _Option(1, _elsewhere),
@@ -142,6 +145,9 @@ _OPTIONS: Dict[str, _Option] = {
     "enableStochasticRounding": _Option(False, _popart),
     "enableStableNorm": _Option(False, _popart),
     "partialsTypeMatMuls": _Option("", _popart),
+    # Compiled programs that are kept.
+    "enableEngineCaching": _Option(False, _elsewhere),
+    "cachePath": _Option("session_cache", _elsewhere),
     # Reports.
     "logDir": _Option(".", _popart),
     "instrumentWithHardwareCycleCounter": _Option(False, _popart),
@@ -149,12 +155,12 @@ _OPTIONS: Dict[str, _Option] = {
     # What says how PopART compiles or how the IPU moves data. It changes no result.
     **{name: _Option(default) for name, default in {
         "accumulateOuterFragmentSettings": AccumulateOuterFragmentSettings(), "aliasZeroCopy": False,
-        "batchSerializationSettings": BatchSerializationSettings(), "cachePath": "session_cache",
+        "batchSerializationSettings": BatchSerializationSettings(),
         "compileEngine": True, "convolutionOptions": {}, "createImplicitPipeliningFwdOnlyProgram": False,
         "customCodeletCompileFlags": "", "customCodelets": [], "decomposeGradSum": False,
         "defaultPrefetchBufferingDepth": 1, "delayVarUpdates": True, "disableGradAccumulationTensorStreams": False,
         "dotChecks": set(), "dotOpNames": True, "enableDistributedReplicatedGraphs": False,
-        "enableEngineCaching": False, "enableExplicitMainLoops": False, "enableFullyConnectedPass": True,
+        "enableExplicitMainLoops": False, "enableFullyConnectedPass": True,
         "enableLoadAndOffloadRNGState": False, "enableMergeExchange": True, "enableNonStableSoftmax": False,
         "enableOutlining": True, "enableOutliningCopyCostPruning": True, "enablePrefetchDatastreams": True,
         "enableSupportedDataTypeCasting": True, "engineOptions": {}, "explicitPipelining": False,
@@ -225,6 +231,8 @@ class SessionOptions(_Record):
                     _no_effect(name)
             elif repr(value) != repr(option.default) or name == "accumulationAndReplicationReductionType":
                 option.apply(options, name, value)
+        if self.enableEngineCaching:
+            options.apply("enableExecutableCaching", os.fspath(self.cachePath), _CACHE_SIZE)
         for setting, values in self._settings:
             options.apply(setting, *values)
         return options

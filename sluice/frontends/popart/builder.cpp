@@ -95,6 +95,9 @@ std::string Builder::getModelProto(onnx::ExportOptions options) const {
       options.values.try_emplace(variable.name, store->read(variable.name));
     }
   }
+  for (const auto& [id, made] : tensors_) {
+    options.names.try_emplace(made.value, id);
+  }
   return onnx::exportModelBytes(graph_, options);
 }
 
