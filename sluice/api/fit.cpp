@@ -235,6 +235,12 @@ FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   if (options.firstEpoch < 0) {
     raise<InvalidArgument>("fit: epochs count from 0, got a firstEpoch of {}", options.firstEpoch);
   }
+  if (options.epochs < 0) {
+    raise<InvalidArgument>("fit: expected a number of epochs from 0, got {}", options.epochs);
+  }
+  if (model.optimizer() == nullptr) {
+    raise<InvalidArgument>("fit: the model is for inference and has no optimizer");
+  }
   if (loader.hasLength() && loader.length() == 0) {
     raise<InvalidArgument>(
         "fit: the loader delivers no batch: a call takes {} samples and there are {}; lower the "

@@ -88,8 +88,8 @@ class Callback {
 std::unique_ptr<Callback> progressBar();
 
 /// Writes a line per step: epoch, step, updates, seconds, metrics. Until training ends or the
-/// callback is destroyed, the file's name ends with ".part". A run that is continued keeps the lines
-/// of the steps before it; another one begins the file anew. Throws FileError.
+/// callback is destroyed, the file's name ends with ".part". A run that is continued keeps the
+/// lines of the steps before it; another one begins the file anew. Throws FileError.
 std::unique_ptr<Callback> csvLog(const std::string& path);
 
 /// The checkpoints that fit saves: the newest ones of its run in a folder (checkpoint.h).

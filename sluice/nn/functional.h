@@ -460,8 +460,8 @@ Tensor scaledDotProductAttention(const Tensor& q,
                                  const AttentionOptions& options = {});
 
 // Losses. Class scores are [batch, classes, ...]; labels are i32 or i64 [batch, ...].
-/// The loss of scores [batch, classes, ...] and labels [batch, ...], i32 or i64. Scores of sequences
-/// that have the classes last are reshaped to [-1, classes] before, or transposed.
+/// The loss of scores [batch, classes, ...] and labels [batch, ...], i32 or i64. Scores of
+/// sequences that have the classes last are reshaped to [-1, classes] before, or transposed.
 Tensor crossEntropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options = {});
 Tensor nllLoss(const Tensor& logProbabilities, const Tensor& labels, NllOptions options = {});
 Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
