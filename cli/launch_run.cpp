@@ -32,6 +32,8 @@ namespace {
 
 /// How long a line of errors waits for other ranks to say the same.
 constexpr std::chrono::milliseconds kMergeTime{500};
+/// Room for the lines of a rank, which it has cut itself, and what it writes before them.
+constexpr std::size_t kLongest = 2 * LineFilter::kLongest;
 /// How long it may take until all ranks are there, and twice their patience besides.
 constexpr std::chrono::duration<double> kStart{30};
 /// How often a rank gives a sign of life.
@@ -63,10 +65,12 @@ void copyMerged(int from, pid_t writer, std::size_t ranks, const LineFilter::Rep
   forEachLine(
       from,
       writer,
-      LineFilter([&](std::string line) {
-        merged.add(filter(std::move(line)), MergedLines::Clock::now());
-        return std::string();
-      }),
+      LineFilter(
+          [&](std::string line) {
+            merged.add(filter(std::move(line)), MergedLines::Clock::now());
+            return std::string();
+          },
+          kLongest),
       [](const std::string&) {},
       [&] { print(stderr, merged.due(MergedLines::Clock::now())); });
   print(stderr, merged.rest());
@@ -284,7 +288,8 @@ LaunchOutcome runOnce(const std::vector<std::string>& command,
     supervisor.note(rank, code);
     return std::string();
   };
-  std::thread lines([&] { copyLines(out.read, started, stdout, LineFilter(withoutNotes)); });
+  std::thread lines(
+      [&] { copyLines(out.read, started, stdout, LineFilter(withoutNotes, kLongest)); });
   copyMerged(err.read, started, ranks, withoutNotes);
   lines.join();
   const int own = awaitExit(started);
