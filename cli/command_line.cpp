@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <new>
-#include <numeric>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal.h"
 #include "sluice/base/error.h"
+#include "sluice/base/near_names.h"
 
 namespace sluice::cli {
 namespace {
@@ -69,27 +69,12 @@ class ProfiledRun {
   Reports before_;
 };
 
-/// Insertions, deletions and replacements that turn one word into the other.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 /// ", did you mean '...'?" if one of the words is near.
 std::string proposal(std::string_view given, const std::vector<std::string>& known) {
   const auto nearest = std::ranges::min_element(
-      known, {}, [&](const std::string& name) { return distance(given, name); });
-  const bool isNear = nearest != known.end() && distance(given, *nearest) <= nearest->size() / 3;
+      known, {}, [&](const std::string& name) { return editDistance(given, name); });
+  const bool isNear =
+      nearest != known.end() && editDistance(given, *nearest) <= nearest->size() / 3;
   return isNear ? fmt::format(", did you mean '{}'?", *nearest) : "";
 }
 
@@ -117,7 +102,19 @@ void requireKnownCommand(const CLI::App& app, int argc, const char* const* argv)
                         CLI::ExitCodes::ExtrasError);
 }
 
-/// What to say of arguments that nothing takes: an option by its name, with a similar one.
+/// What to say of an option that a command does not have, with a similar one.
+std::string unknownOption(const CLI::App& command, std::string_view text) {
+  std::vector<std::string> known;
+  for (const CLI::Option* each : command.get_options()) {
+    for (const std::string& name : each->get_lnames()) {
+      known.push_back("--" + name);
+    }
+  }
+  const std::string_view given = text.substr(0, text.find('='));
+  return fmt::format("unknown option '{}'{}", given, proposal(given, known));
+}
+
+/// What to say of arguments that nothing takes.
 std::string describeExtras(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) {
@@ -129,14 +126,37 @@ std::string describeExtras(const CLI::App& app) {
   if (option == extras.end()) {
     return fmt::format("unexpected argument '{}'", extras.empty() ? "" : extras.front());
   }
-  std::vector<std::string> known;
-  for (const CLI::Option* each : command->get_options()) {
-    for (const std::string& name : each->get_lnames()) {
-      known.push_back("--" + name);
-    }
+  return unknownOption(*command, *option);
+}
+
+/// The arguments without the `--` that may stand between the options of a command that starts
+/// another program and that program. Throws ParseError if one of these options is unknown: it
+/// would be taken for the program.
+std::vector<std::string> withoutSeparator(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  const auto named = app.get_subcommands([&](const CLI::App* each) {
+    return argc > 1 && each->get_name() == arguments[1] && each->get_prefix_command();
+  });
+  if (named.empty()) {
+    return arguments;
   }
-  const std::string given = option->substr(0, option->find('='));
-  return fmt::format("unknown option '{}'{}", given, proposal(given, known));
+  const CLI::App* command = named.front();
+  for (std::size_t i = 2; i < arguments.size() && arguments[i].starts_with('-'); ++i) {
+    const std::string& text = arguments[i];
+    if (text == "--") {
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    const bool isLong = text.starts_with("--");
+    const CLI::Option* option =
+        command->get_option_no_throw(isLong ? text.substr(0, text.find('=')) : text.substr(0, 2));
+    if (option == nullptr) {
+      throw CLI::ParseError(unknownOption(*command, text), CLI::ExitCodes::ExtrasError);
+    }
+    const bool hasValue = isLong ? text.find('=') != std::string::npos : text.size() > 2;
+    i += option->get_items_expected_max() > 0 && !hasValue ? 1 : 0;
+  }
+  return arguments;
 }
 
 int guarded(CLI::App& app, const std::function<int()>& body) {
@@ -175,8 +195,11 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
                             : fmt::format("{}\n\n{}", footer, kExitCodes));
   return guarded(app, [&] {
     requireKnownCommand(app, argc, argv);
+    std::vector<std::string> arguments = withoutSeparator(app, argc, argv);
+    std::ranges::reverse(arguments);                                   // as the parser wants them
+    arguments.resize(std::max<std::size_t>(arguments.size(), 1) - 1);  // without the own name
     try {
-      app.parse(argc, argv);
+      app.parse(std::move(arguments));
     } catch (const CLI::ExtrasError&) {
       throw CLI::ParseError(describeExtras(app), CLI::ExitCodes::ExtrasError);
     }

@@ -24,13 +24,20 @@ onnx::ImportOptions importOptions(const std::vector<std::string>& dims) {
   return options;
 }
 
+/// Whether a file begins as the text form does: with the word `graph`, after comments.
+bool isGraphText(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  while (text.starts_with("//")) {
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  }
+  return text.starts_with("graph");
+}
+
 ir::Graph parseText(const std::string& path) {
   const std::string text = readFile(path);
-  // Other files have such bytes near their beginning; the parser would only call them unexpected.
-  const auto isControl = [](unsigned char byte) {
-    return byte < ' ' && byte != '\t' && byte != '\n' && byte != '\r';
-  };
-  if (std::ranges::any_of(std::string_view(text).substr(0, 256), isControl)) {
+  if (!isGraphText(text)) {  // the parser would only call its bytes unexpected
     raise<FileError>(
         "'{}' is no model: expected an ONNX file (*.onnx), or a graph in its text form", path);
   }

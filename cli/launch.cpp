@@ -57,6 +57,9 @@ std::vector<std::string> mpirunCommand(const LaunchSettings& settings) {
                                       std::to_string(settings.processes),
                                       "--oversubscribe",
                                       "--enable-recovery",
+                                      "--mca",
+                                      "ess_base_forward_signals",
+                                      std::to_string(kEnd),
                                       "--bind-to",
                                       settings.bind};
   if (settings.bind != "none") {
@@ -179,12 +182,15 @@ void reportAll(const LaunchSettings& settings, std::filesystem::file_time_type b
 }
 
 int restartUntilDone(LaunchSettings& settings) {
-  for (std::int64_t restart = 0;; ++restart) {
+  for (std::int64_t restart = 0; passedSignal() == 0; ++restart) {
     const LaunchOutcome outcome = runOnce(mpirunCommand(settings),
                                           static_cast<std::size_t>(settings.processes),
                                           patienceOf(settings));
-    if (outcome.code == 0 || passedSignal() != 0) {
-      return passedSignal() != 0 ? exitCodeOf(passedSignal()) : 0;
+    if (passedSignal() != 0) {
+      break;
+    }
+    if (outcome.code == 0) {
+      return 0;
     }
     fmt::print(stderr, "sluice launch: failed with exit code {}", outcome.code);
     if (restart == settings.restarts) {
@@ -200,6 +206,7 @@ int restartUntilDone(LaunchSettings& settings) {
         settings.restarts,
         settings.processes == before ? "" : fmt::format(" with {} processes", settings.processes));
   }
+  return exitCodeOf(passedSignal());
 }
 
 int launch(LaunchSettings settings) {

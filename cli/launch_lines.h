@@ -13,24 +13,25 @@
 
 namespace sluice::cli {
 
-/// Cuts a stream of pieces into lines and replaces each of them.
+/// Cuts a stream of pieces into lines and replaces each of them. A line that does not end is cut
+/// into lines of about `longest`, so that it takes neither more memory nor more time than others.
 class LineFilter {
  public:
   using Replace = std::function<std::string(std::string line)>;
-  explicit LineFilter(Replace replace) : replace_(std::move(replace)) {}
+  static constexpr std::size_t kLongest = std::size_t{1} << 16;
+  explicit LineFilter(Replace replace, std::size_t longest = kLongest)
+      : replace_(std::move(replace)), longest_(longest) {}
 
   /// Adds a piece; returns the lines that it completes.
   std::string add(std::string_view text) {
-    open_ += text;
     std::string lines;
-    std::size_t begin = 0;
-    for (std::size_t end = open_.find('\n'); end != std::string::npos;
-         end = open_.find('\n', begin)) {
-      lines += replace_(open_.substr(begin, end + 1 - begin));
-      begin = end + 1;
+    for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+      open_ += text.substr(0, end + 1);
+      lines += replace_(std::exchange(open_, ""));
+      text.remove_prefix(end + 1);
     }
-    open_.erase(0, begin);
-    return lines;
+    open_ += text;
+    return open_.size() < longest_ ? lines : lines + rest();
   }
   /// What is left after the last line, as a line.
   std::string rest() {
@@ -39,6 +40,7 @@ class LineFilter {
 
  private:
   Replace replace_;
+  std::size_t longest_;
   std::string open_;
 };
 

@@ -1,29 +1,27 @@
 #include "cli/launch_run.h"
 
-#include <array>
+#include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/launch_lines.h"
 #include "cli/launch_merge.h"
+#include "cli/launch_streams.h"
 #include "sluice/base/error.h"
 
 extern char**
@@ -34,6 +32,8 @@ namespace {
 
 /// How long a line of errors waits for other ranks to say the same.
 constexpr std::chrono::milliseconds kMergeTime{500};
+/// Room for the lines of a rank, which it has cut itself, and what it writes before them.
+constexpr std::size_t kLongest = 2 * LineFilter::kLongest;
 /// How long it may take until all ranks are there, and twice their patience besides.
 constexpr std::chrono::duration<double> kStart{30};
 /// How often a rank gives a sign of life.
@@ -41,104 +41,22 @@ constexpr std::chrono::seconds kBeat{1};
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal's handler reaches no
 // others
-/// The child that gets our signals; 0: none.
-std::atomic<pid_t> child{0};
+std::atomic<pid_t> child{0};     // mpirun; 0: none
+std::atomic<bool> begun{false};  // all of its ranks
 std::atomic<int> signalled{0};
+std::atomic<int> signals{0};
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
+/// mpirun would give its ranks a second to end. So ranks that have begun are asked by another
+/// signal.
 void passOn(int signal) {
-  signalled.store(signal);
+  const bool isFirst = signals.fetch_add(1) == 0;
+  if (isFirst) {
+    signalled.store(signal);
+  }
   if (const pid_t running = child.load(); running > 0) {
-    kill(running, signal);
+    kill(running, isFirst && begun.load() ? kEnd : SIGTERM);
   }
-}
-
-/// Waits for a child; its exit code, or 128 and the signal that ended it.
-int awaitExit(pid_t process) {
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
-  child.store(0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : exitCodeOf(WTERMSIG(status));
-}
-
-std::vector<char*> pointersTo(std::vector<std::string>& arguments) {
-  std::vector<char*> pointers;
-  pointers.reserve(arguments.size() + 1);
-  for (std::string& argument : arguments) {
-    pointers.push_back(argument.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-/// A pipe whose ends do not stay open in the child.
-struct Pipe {
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-      raise<DeviceError>("cannot make a pipe");
-    }
-    read = ends[0];
-    write = ends[1];
-  }
-  int read = -1;
-  int write = -1;
-};
-
-void print(std::FILE* to, const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), to);
-  std::fflush(to);
-}
-
-/// Whether a child has ended; its exit code can still be asked for.
-bool hasEnded(pid_t process) {
-  siginfo_t found{};
-  return waitid(P_PID, static_cast<id_t>(process), &found, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         found.si_pid == process;
-}
-
-/// Gives the lines of a pipe to `put` until the last writer has closed it, or until `writer` has
-/// ended and nothing more is there: what it has started may hold the pipe for ever. Calls `idle`
-/// now and then.
-void forEachLine(int from,
-                 pid_t writer,
-                 LineFilter filter,
-                 const std::function<void(std::string)>& put,
-                 const std::function<void()>& idle) {
-  std::array<char, 4096> buffer{};
-  for (bool ended = false; !ended;) {
-    const bool last = hasEnded(writer);
-    pollfd awaited{.fd = from, .events = POLLIN, .revents = 0};
-    if (poll(&awaited, 1, 100) <= 0) {
-      idle();
-      if (last) {
-        put(filter.rest());
-        break;
-      }
-      continue;
-    }
-    const ssize_t count = ::read(from, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    ended = count <= 0;
-    put(ended ? filter.rest() : filter.add({buffer.data(), static_cast<std::size_t>(count)}));
-    idle();
-  }
-  ::close(from);
-}
-
-void copyLines(int from, pid_t writer, std::FILE* to, LineFilter filter) {
-  forEachLine(
-      from, writer, std::move(filter), [&](const std::string& text) { print(to, text); }, [] {});
-}
-
-/// Copies both streams of a child until it has closed them or has ended.
-void copyBoth(const Pipe& out, const Pipe& err, pid_t writer, const LineFilter& filter) {
-  std::thread lines([&] { copyLines(out.read, writer, stdout, filter); });
-  copyLines(err.read, writer, stderr, filter);
-  lines.join();
 }
 
 /// Copies errors of all ranks; what several say appears once.
@@ -147,10 +65,12 @@ void copyMerged(int from, pid_t writer, std::size_t ranks, const LineFilter::Rep
   forEachLine(
       from,
       writer,
-      LineFilter([&](std::string line) {
-        merged.add(filter(std::move(line)), MergedLines::Clock::now());
-        return std::string();
-      }),
+      LineFilter(
+          [&](std::string line) {
+            merged.add(filter(std::move(line)), MergedLines::Clock::now());
+            return std::string();
+          },
+          kLongest),
       [](const std::string&) {},
       [&] { print(stderr, merged.due(MergedLines::Clock::now())); });
   print(stderr, merged.rest());
@@ -172,6 +92,7 @@ class Supervisor {
     {
       const std::scoped_lock lock(mutex_);
       heard_[rank] = Clock::now();
+      begun.store(heard_.size() == ranks_);
       if (code >= 0 && code <= 128) {
         ended_.insert(rank);
       }
@@ -182,12 +103,14 @@ class Supervisor {
     if (code <= 0) {
       return;
     }
-    fmt::print(stderr,
-               "sluice launch: rank {} {}\n",
-               rank,
-               code > 128
-                   ? fmt::format("was ended by signal {} ({})", code - 128, strsignal(code - 128))
-                   : fmt::format("ended with exit code {}", code));
+    if (passedSignal() == 0 || code != exitCodeOf(SIGTERM)) {  // else it did as it was asked
+      fmt::print(stderr,
+                 "sluice launch: rank {} {}\n",
+                 rank,
+                 code > 128
+                     ? fmt::format("was ended by signal {} ({})", code - 128, strsignal(code - 128))
+                     : fmt::format("ended with exit code {}", code));
+    }
     const std::scoped_lock lock(mutex_);
     code_ = code_ == 0 ? code : code_;
     changed_.notify_all();
@@ -217,8 +140,15 @@ class Supervisor {
     std::unique_lock lock(mutex_);
     // mpirun itself waits for ever for a host that it could reach and that then says nothing.
     const auto start = kStart + 2 * patience_;
-    if (!changed_.wait_for(
-            lock, start, [&] { return heard_.size() == ranks_ || code_ != 0 || over_; })) {
+    const auto until = Clock::now() + start;
+    const auto isDone = [&] { return heard_.size() == ranks_ || code_ != 0 || over_; };
+    while (!changed_.wait_for(lock, kBeat, isDone) && Clock::now() < until && passedSignal() == 0) {
+    }
+    if (!isDone() && passedSignal() != 0) {  // mpirun may have missed it while it began
+      endAll(lock);
+      return;
+    }
+    if (!isDone()) {
       fmt::print(stderr,
                  "sluice launch: {} of {} ranks have started within {:.0f} s\n",
                  heard_.size(),
@@ -236,6 +166,7 @@ class Supervisor {
   /// are left give no sign of life (true).
   bool isSilent(std::unique_lock<std::mutex>& lock) {
     Clock::time_point before = Clock::now();
+    bool isAsked = false;
     while (!changed_.wait_for(lock, kBeat, [&] { return code_ != 0 || over_; })) {
       const Clock::time_point now = Clock::now();
       if (now - before > patience_ / 2) {  // this process was stopped itself
@@ -244,6 +175,11 @@ class Supervisor {
         }
       }
       before = now;
+      if (passedSignal() != 0 && !std::exchange(isAsked, true)) {
+        fmt::print(
+            stderr,
+            "sluice launch: asked all ranks to end; a second signal or Ctrl-C ends them now\n");
+      }
       if (!ended_.empty() && nameSilent(now)) {
         return true;
       }
@@ -285,47 +221,14 @@ class Supervisor {
   std::thread thread_;                      // last: it uses the others
 };
 
-/// Says every now and then that a child lives, unless it is stopped.
-class SignsOfLife {
- public:
-  SignsOfLife(int rank, pid_t process) : thread_([this, rank, process] { run(rank, process); }) {}
-  SignsOfLife(const SignsOfLife&) = delete;
-  SignsOfLife& operator=(const SignsOfLife&) = delete;
-  ~SignsOfLife() {
-    {
-      const std::scoped_lock lock(mutex_);
-      over_ = true;
-      changed_.notify_all();
-    }
-    thread_.join();
-  }
-
- private:
-  void run(int rank, pid_t process) {
-    bool stopped = false;
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kBeat, [&] { return over_; })) {
-      siginfo_t change{};
-      while (waitid(P_PID, static_cast<id_t>(process), &change, WSTOPPED | WCONTINUED | WNOHANG) ==
-                 0 &&
-             change.si_pid == process) {
-        stopped = change.si_code != CLD_CONTINUED;
-        change = {};
-      }
-      if (!stopped) {
-        print(stdout, exitNote(rank, kLives));
-      }
-    }
-  }
-
-  std::mutex mutex_;  // guards over_
-  std::condition_variable changed_;
-  bool over_ = false;
-  std::thread thread_;  // last: it uses the others
-};
-
-/// Starts a command with its streams in two files; throws Unsupported if there is none.
+/// Starts a command with its streams in two files, in a process group of its own: Ctrl-C in a
+/// terminal is for the launcher alone, since mpirun would leave its ranks alone after a second
+/// signal. Throws Unsupported if there is no such command.
 pid_t startChild(std::vector<std::string> command, int out, int err) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
@@ -333,8 +236,9 @@ pid_t startChild(std::vector<std::string> command, int out, int err) {
   pid_t started = 0;
   std::vector<char*> arguments = pointersTo(command);
   const int failure =
-      posix_spawnp(&started, arguments[0], &actions, nullptr, arguments.data(), environ);
+      posix_spawnp(&started, arguments[0], &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   if (failure != 0) {
     raise<Unsupported>(
         "cannot start mpirun ({}): several processes need Open MPI; install openmpi-bin",
@@ -349,6 +253,7 @@ void passSignalsOn() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction handler = {};
     handler.sa_handler = passOn;
+    sigfillset(&handler.sa_mask);  // the first one is handled first
     sigaction(signal, &handler, nullptr);
   }
 }
@@ -365,58 +270,32 @@ LaunchOutcome runOnce(const std::vector<std::string>& command,
   const pid_t started = startChild(command, out.write, err.write);
   ::close(out.write);
   ::close(err.write);
+  begun.store(false);
   child.store(started);
+  if (passedSignal() != 0) {  // while mpirun was started
+    kill(started, SIGTERM);
+  }
   Supervisor supervisor(started, ranks, patience);
   const LineFilter::Replace withoutNotes = [&](std::string line) {
     int rank = 0;
     int code = 0;
+    if (line.starts_with("mpirun: Forwarding signal")) {
+      return std::string();
+    }
     if (!isExitNote(line, rank, code)) {
       return line;
     }
     supervisor.note(rank, code);
     return std::string();
   };
-  std::thread lines([&] { copyLines(out.read, started, stdout, LineFilter(withoutNotes)); });
+  std::thread lines(
+      [&] { copyLines(out.read, started, stdout, LineFilter(withoutNotes, kLongest)); });
   copyMerged(err.read, started, ranks, withoutNotes);
   lines.join();
   const int own = awaitExit(started);
+  child.store(0);
   const int code = supervisor.end();
   return {.code = code != 0 || supervisor.allDone() ? code : own, .lost = supervisor.lost()};
-}
-
-int runRank(std::vector<std::string> program) {
-  const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
-  const int rank = text != nullptr ? std::atoi(text) : 0;
-  passSignalsOn();
-  fmt::print("{}", exitNote(rank, kBegins));
-  std::fflush(stdout);
-  const Pipe out;
-  const Pipe err;
-  const pid_t started = fork();
-  if (started == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left when this process is ended
-    dup2(out.write, STDOUT_FILENO);
-    dup2(err.write, STDERR_FILENO);
-    execvp(program[0].c_str(), pointersTo(program).data());
-    fmt::print(stderr, "cannot start '{}': {}\n", program[0], std::strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
-  }
-  ::close(out.write);
-  ::close(err.write);
-  if (started < 0) {
-    raise<DeviceError>("cannot start a process: {}", std::strerror(errno));
-  }
-  child.store(started);
-  {
-    const SignsOfLife signs(rank, started);
-    copyBoth(out, err, started, LineFilter([&](std::string line) {
-               return fmt::format("rank {}: {}", rank, line);
-             }));
-  }
-  const int code = awaitExit(started);
-  fmt::print("{}", exitNote(rank, code));
-  std::fflush(stdout);
-  return 0;  // mpirun has nothing to say about it
 }
 
 bool succeeds(const std::vector<std::string>& command, std::chrono::duration<double> limit) {

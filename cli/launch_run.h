@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -13,9 +14,14 @@ struct LaunchOutcome {
   std::size_t lost = 0;  ///< ranks that were killed, or that nothing was heard of
 };
 
-/// SIGINT, SIGTERM and SIGHUP go to the child from now on.
+/// The signal by which ranks are asked to end their programs: mpirun passes it on, and programs
+/// that do not know it ignore it.
+inline constexpr int kEnd = SIGURG;
+
+/// From now on the first SIGINT, SIGTERM or SIGHUP asks the programs of all ranks to end, with all
+/// the time that they need, and the second one ends them.
 void passSignalsOn();
-/// The signal that was passed on last; 0: none.
+/// The first of these signals; 0: none.
 int passedSignal();
 
 /// Runs mpirun with `ranks` ranks. After the first has failed, the others have `patience` to end.

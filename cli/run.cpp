@@ -50,6 +50,9 @@ std::map<std::string, std::string> filesOf(const RunSettings& settings,
                              text,
                              fmt::join(names, ", "));
     }
+    if (!file.path.ends_with(".npy")) {
+      throw CLI::ValidationError("--output", fmt::format("expected FILE.npy, got '{}'", file.path));
+    }
     static_cast<void>(outputTarget(file.path));  // before the work, not after it
     files.insert_or_assign(file.name, file.path);
   }

@@ -4,6 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/data/given.h"
 
 namespace sluice {
 
@@ -110,7 +111,8 @@ DataLoader::DataLoader(const Options& options,
                        data::DatasetPtr dataset,  // NOLINT: its size is asked in the same call
                        std::optional<std::int64_t> batchSize,
                        const DataLoaderOptions& loading)
-    : DataLoader(planOf(options, dataset->size(), batchSize, loading), dataset) {}
+    : DataLoader(planOf(options, data::given(dataset, "loader")->size(), batchSize, loading),
+                 dataset) {}
 
 DataLoader::DataLoader(const Plan& plan, data::DatasetPtr dataset)
     : combined_(plan.combined), tail_(plan.tail), loader_(std::move(dataset), plan.options) {}

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/agreement.h"
 #include "sluice/api/fit_checkpoints.h"
 #include "sluice/api/progress_bar.h"
 #include "sluice/api/step_recovery.h"
@@ -58,7 +59,8 @@ class Fitting {
         loader_(loader),
         options_(options),
         measure_(options.metrics ? options.metrics : lossOnly),
-        stop_(options.stopOnInterrupt) {
+        stop_(options.stopOnInterrupt),
+        stopping_(model, "whether fit was stopped by a signal") {
     if (options.progress && std::ranges::none_of(options.callbacks, isProgressBar)) {
       bar_ = progressBar();
     }
@@ -79,12 +81,15 @@ class Fitting {
       saver_->save();
     }
     for (progress_.epoch = result_.resumed.empty() ? options_.firstEpoch : loader_.epoch();
-         progress_.epoch < options_.epochs && stop_.seen() == 0;
+         progress_.epoch < options_.epochs && stopped() == 0;
          ++progress_.epoch) {
       runEpoch();
     }
+    if (stopped_ == 0) {
+      stopped_ = static_cast<int>(stopping_.largestNow(stop_.seen()));
+    }
     tell(&Callback::onFitEnd);
-    result_.signal = stop_.seen();
+    result_.signal = stopped();
     result_.interrupted = result_.signal != 0;
     return std::move(result_);
   }
@@ -102,6 +107,16 @@ class Fitting {
     if (saver_) {
       ((*saver_).*event)(progress_);
     }
+  }
+
+  /// The signal that ends the training. With several processes: once all of them know of it.
+  int stopped() const { return stopping_.isAlone() ? stop_.seen() : stopped_; }
+  /// Called once per step.
+  bool mayStep() {
+    if (stopped_ == 0) {
+      stopped_ = static_cast<int>(stopping_.largest(stop_.seen()));
+    }
+    return stopped() == 0;
   }
 
   const RecoveryOptions& recovery() const { return model_.options().recovery(); }
@@ -182,7 +197,7 @@ class Fitting {
                              loader_.combinedBatchSize());
     }
     progress_.metrics = meansOf(std::move(sums), progress_.step - progress_.firstStep);
-    if (whole && options_.validate && stop_.seen() == 0) {
+    if (whole && options_.validate && stopped() == 0) {
       for (auto& metric : options_.validate()) {
         progress_.metrics.push_back(std::move(metric));
       }
@@ -196,7 +211,7 @@ class Fitting {
 
   /// Returns whether it came to the end of the epoch.
   bool runSteps(Metrics& sums) {
-    while (stop_.seen() == 0) {
+    while (mayStep()) {
       const std::optional<Batch> batch = loader_.next();
       if (!batch) {
         return true;
@@ -221,6 +236,8 @@ class Fitting {
   const FitOptions& options_;
   std::function<Metrics(std::span<const HostTensor>, std::span<const HostTensor>)> measure_;
   StopSignals stop_;
+  Agreement stopping_;
+  int stopped_ = 0;
   std::unique_ptr<Callback> bar_;  // null: none, or among the callbacks
   std::optional<FitSaver> saver_;  // not set: no checkpoints
   bool goesBack_ = false;          // to a checkpoint, after a recoverable error
@@ -234,6 +251,12 @@ class Fitting {
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   if (options.firstEpoch < 0) {
     raise<InvalidArgument>("fit: epochs count from 0, got a firstEpoch of {}", options.firstEpoch);
+  }
+  if (options.epochs < 0) {
+    raise<InvalidArgument>("fit: expected a number of epochs from 0, got {}", options.epochs);
+  }
+  if (model.optimizer() == nullptr) {
+    raise<InvalidArgument>("fit: the model is for inference and has no optimizer");
   }
   if (loader.hasLength() && loader.length() == 0) {
     raise<InvalidArgument>(

@@ -40,16 +40,23 @@ FitSaver::FitSaver(const Model& model,
                    const DataLoader& loader,
                    CheckpointFolder folder,
                    const FitCheckpoints& settings)
-    : model_(model), loader_(loader), settings_(checked(settings)), folder_(std::move(folder)) {
+    : model_(model),
+      loader_(loader),
+      time_(model, "whether it is time for a checkpoint"),
+      settings_(checked(settings)),
+      folder_(std::move(folder)) {
   if (!settings_.clock) {
     settings_.clock = secondsOfSystem;
   }
   saved_ = settings_.clock();
 }
 
-bool FitSaver::isDue() const {
-  return (settings_.everySteps > 0 && unsaved_ >= settings_.everySteps) ||
-         (settings_.everySeconds > 0 && settings_.clock() - saved_ >= settings_.everySeconds);
+bool FitSaver::isDue() {
+  if (settings_.everySteps > 0 && unsaved_ >= settings_.everySteps) {
+    return true;
+  }
+  return settings_.everySeconds > 0 &&
+         time_.largest(settings_.clock() - saved_ >= settings_.everySeconds ? 1 : 0) != 0;
 }
 
 void FitSaver::considerRetry(const FileError& error, std::int32_t attempt) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "sluice/api/agreement.h"
 #include "sluice/api/checkpoint.h"
 #include "sluice/api/fit.h"
 #include "sluice/base/recoverable_error.h"
@@ -35,13 +36,15 @@ class FitSaver : public Callback {
   void onFitEnd(const Progress& progress) override;
 
  private:
-  bool isDue() const;
+  /// Called once per step: processes have clocks of their own.
+  bool isDue();
   /// Called while the error is handled. They throw if the save is not tried again.
   void considerRetry(const FileError& error, std::int32_t attempt) const;
   void considerRetry(const RecoverableError& error, std::int32_t attempt) const;
 
   const Model& model_;
   const DataLoader& loader_;
+  Agreement time_;
   FitCheckpoints settings_;
   CheckpointFolder folder_;
   std::function<void()> repair_;  // empty: the state is only read again

@@ -34,6 +34,12 @@ Structure<std::size_t> addOutputs(ir::Graph& graph, const SymbolicStructure& res
   std::size_t count = 0;
   Structure<std::size_t> outputs =
       result.map([&](const nn::Tensor& tensor, const std::string& path) {
+        if (!tensor.defined()) {
+          raise<InvalidArgument>(
+              "forward returns an empty tensor{}: give it a value, or return std::nullopt of a "
+              "std::optional in its place",
+              path.empty() ? "" : fmt::format(" as '{}'", path));
+        }
         const bool named = result.kind() == StructureKind::Named;
         graph.addOutput(named ? path : fmt::format("output{}", path.empty() ? "0" : path),
                         tensor.value());

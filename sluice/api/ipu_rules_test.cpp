@@ -14,6 +14,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// Four linear layers, one per block; two of them may be the same.
 struct Tower : nn::Module {
@@ -200,6 +201,19 @@ TEST(IpuRules, ThatAreOffStateTheBytesOfASharedWeight) {
     return sum;
   };
   EXPECT_EQ(bytes(true) - bytes(false), 512U + 128U);  // the matrix and the bias of 16 bytes
+}
+
+TEST(Warnings, NameParameterGroupsThatTakeNoWeight) {
+  const auto warnings = [](std::string_view ending) {
+    Tower net;
+    optim::SGD sgd(0.1);
+    sgd.addGroup(optim::endingWith(std::string(ending)), {{"lr", 0.2}});
+    auto model = trainingModel(net, training(7, four()), sgd);
+    compileRuled(model);
+    return model.explain();
+  };
+  EXPECT_THAT(warnings(".scale"), HasSubstr("parameter group 1 of SGD has no weights"));
+  EXPECT_THAT(warnings(".bias"), Not(HasSubstr("has no weights")));
 }
 
 TEST(Warnings, AreLoggedAtMostMaxRepeatLogsTimes) {

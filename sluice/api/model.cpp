@@ -43,6 +43,10 @@ runtime::Turn::Hold Model::exclusive() const {
   return core().exclusive();
 }
 
+std::int64_t Model::largestInAllProcesses(std::string_view what, std::int64_t number) const {
+  return core().largestInAllProcesses(what, number);
+}
+
 std::string Model::inFirstProcess(std::string_view what,
                                   const std::function<std::string()>& f) const {
   return core().inFirstProcess(what, f);

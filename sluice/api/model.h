@@ -246,6 +246,9 @@ class Model {
   /// them; all must make this call. `what` names it in errors. Throws what `f` throws there, and
   /// FileError in the others.
   std::string inFirstProcess(std::string_view what, const std::function<std::string()>& f) const;
+  /// The largest of the numbers that the processes that run the model give; all must make this
+  /// call. `what` names it in errors.
+  std::int64_t largestInAllProcesses(std::string_view what, std::int64_t number) const;
 
   /// Ends the model and frees its programs; the last model of a module or Builder also frees the
   /// devices. The module then holds its own weights and buffers, so that models on other devices

@@ -287,6 +287,7 @@ Session& ModelCore::session() {
 
 void ModelCore::setLrSchedule(optim::LrSchedule schedule) {
   const runtime::Turn::Hold turn = enter();
+  requireTraining("setLrSchedule");
   forgetCalls();
   schedule_ = std::move(schedule);
 }

@@ -46,6 +46,7 @@ class ModelCore {
 
   runtime::Turn::Hold exclusive() const;
   std::string inFirstProcess(std::string_view what, const std::function<std::string()>& f) const;
+  std::int64_t largestInAllProcesses(std::string_view what, std::int64_t number) const;
 
   void destroy();
 

@@ -28,6 +28,12 @@ std::string ModelCore::inFirstProcess(std::string_view what,
   return processes == nullptr ? f() : processes->inFirst(what, f);
 }
 
+std::int64_t ModelCore::largestInAllProcesses(std::string_view what, std::int64_t number) const {
+  const runtime::Turn::Hold turn = enter();
+  const Processes* processes = session_->processes();
+  return processes == nullptr ? number : processes->largest(what, number);
+}
+
 void ModelCore::requireOwnResults() const {
   if (const Processes* processes = session_->processes();
       processes != nullptr && processes->sharesModel()) {

@@ -277,6 +277,28 @@ std::string Processes::inFirst(std::string_view what, const std::function<std::s
   }
 }
 
+std::int64_t Processes::largest(std::string_view what, std::int64_t number) const {
+  const auto tell = [&](std::int32_t to) { post(to, what, std::as_bytes(std::span(&number, 1))); };
+  const auto hear = [&](std::int32_t from) {
+    const runtime::MessageBytes theirs = take(from, what);
+    std::int64_t heard = 0;
+    SLUICE_CHECK(theirs.size() == sizeof(heard), "'{}' is a message of another kind", what);
+    std::memcpy(&heard, theirs.data(), sizeof(heard));
+    return heard;
+  };
+  if (rank() != 0) {
+    tell(0);
+    return hear(0);
+  }
+  for (std::int32_t r = 1; r < size(); ++r) {
+    number = std::max(number, hear(r));
+  }
+  for (std::int32_t r = 1; r < size(); ++r) {
+    tell(r);
+  }
+  return number;
+}
+
 std::uint64_t sampleOf(std::span<const HostTensor> tensors) {
   constexpr std::size_t kBlock = 64;
   constexpr std::size_t kBlocks = 256;

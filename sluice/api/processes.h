@@ -71,6 +71,8 @@ class Processes {
   void requireSame(std::string_view what, const std::string& text) const;
   /// Calls `f` in the first process and returns its result in all; its error is one in all.
   std::string inFirst(std::string_view what, const std::function<std::string()>& f) const;
+  /// The largest number that a process gives, in all of them.
+  std::int64_t largest(std::string_view what, std::int64_t number) const;
 
  private:
   Processes(const Options& options, std::shared_ptr<runtime::ProcessWorld> world);

@@ -86,6 +86,8 @@ TEST(NearNames, AreThoseThatASlipExplains) {
   EXPECT_EQ(editDistance("kitten", "sitting"), 3U);
   EXPECT_EQ(editDistance("Threads", "threads"), 0U);
   EXPECT_EQ(editDistance("", "abc"), 3U);
+  EXPECT_EQ(editDistance("plna", "plan"), 1U);
+  EXPECT_EQ(editDistance("ca", "abc"), 3U);  // nothing between letters that changed places
   EXPECT_EQ(editDistance("abc", "ab"), 1U);
   const std::vector<std::string_view> names = {
       "threads", "training.threads", "fusion", "replicationFactor"};

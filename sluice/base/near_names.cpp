@@ -28,15 +28,22 @@ std::size_t slipsOf(std::string_view wanted) {
 }  // namespace
 
 std::size_t editDistance(std::string_view a, std::string_view b) {
-  // row[j] is the distance between the letters of a so far and the first j letters of b.
+  // row[j] is the distance between the letters of a so far and the first j letters of b; `last`
+  // and `before` are those of one letter and of two letters less.
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
+  std::vector<std::size_t> last = row;
+  std::vector<std::size_t> before = row;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
+    before.swap(last);
+    last.swap(row);
+    row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (sameLetter(a[i], b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+      row[j + 1] =
+          std::min({last[j] + (sameLetter(a[i], b[j]) ? 0 : 1), last[j + 1] + 1, row[j] + 1});
+      if (i > 0 && j > 0 && sameLetter(a[i], b[j - 1]) && sameLetter(a[i - 1], b[j])) {
+        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);  // neighbours that changed places
+      }
     }
   }
   return row.back();

@@ -173,8 +173,26 @@ void decomposeAll(Compilation& c) {
   });
 }
 
+/// A group that no variable of the graph belongs to is likely a name that is spelt in another way.
+void warnOfEmptyGroups(const ir::Graph& graph,
+                       const optim::Optimizer& optimizer,
+                       std::vector<std::string>& warnings) {
+  for (std::size_t group = 1; group < optimizer.numGroups(); ++group) {
+    if (std::ranges::none_of(graph.variables(), [&](const ir::Variable& variable) {
+          return optimizer.groupOf(variable.name) == group;
+        })) {
+      warnings.push_back(fmt::format(
+          "parameter group {} of {} has no weights: the model has none that its filter accepts and "
+          "that no later group takes; Model::variables() lists their names",
+          group,
+          optimizer.name()));
+    }
+  }
+}
+
 void differentiate(Compilation& c) {
   const Training& training = *c.request.training;
+  warnOfEmptyGroups(c.graph, *training.optimizer, c.warnings);
   const std::vector<NamedTensor> tracked = takeTracked(c);
   c.gradients = differentiateLoss(c.graph,
                                   c.graph.outputs()[training.loss].value,

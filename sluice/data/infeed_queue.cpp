@@ -4,6 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/data/dataset.h"
+#include "sluice/data/given.h"
 #include "sluice/data/prefetcher.h"
 #include "sluice/data/queues.h"
 
@@ -35,7 +36,7 @@ std::optional<Batch> elementOf(IterableDataset& dataset, std::int64_t number) {
 InfeedQueue::InfeedQueue(IterablePtr dataset,
                          std::int64_t prefetchDepth,
                          std::vector<std::string> names)
-    : dataset_(std::move(dataset)),
+    : dataset_(given(std::move(dataset), "infeed")),
       names_(std::move(names)),
       prefetcher_(std::make_unique<Prefetcher>(
           [this] { return elementOf(*dataset_, produced_++); }, prefetchDepth, AtEnd::Stop)) {}

@@ -5,6 +5,7 @@
 #include "sluice/base/hash.h"
 #include "sluice/base/philox.h"
 #include "sluice/data/dataset.h"
+#include "sluice/data/given.h"
 
 namespace sluice::data {
 namespace {
@@ -236,31 +237,32 @@ class ZippedStream : public IterableDataset {
 }  // namespace
 
 IterablePtr iterate(DatasetPtr dataset) {
-  return std::make_shared<Iterated>(std::move(dataset));
+  return std::make_shared<Iterated>(given(std::move(dataset), "iterate"));
 }
 
 IterablePtr map(IterablePtr dataset, SampleFunction function) {
-  return std::make_shared<MappedStream>(std::move(dataset), std::move(function));
+  return std::make_shared<MappedStream>(given(std::move(dataset), "map"),
+                                        given(std::move(function), "map", "function"));
 }
 
 IterablePtr shuffle(IterablePtr dataset, std::int64_t bufferSize, std::uint64_t seed) {
-  return std::make_shared<ShuffledStream>(std::move(dataset), bufferSize, seed);
+  return std::make_shared<ShuffledStream>(given(std::move(dataset), "shuffle"), bufferSize, seed);
 }
 
 IterablePtr repeat(IterablePtr dataset, std::int64_t times) {
-  return std::make_shared<RepeatedStream>(std::move(dataset), times);
+  return std::make_shared<RepeatedStream>(given(std::move(dataset), "repeat"), times);
 }
 
 IterablePtr take(IterablePtr dataset, std::int64_t count) {
-  return std::make_shared<TakenStream>(std::move(dataset), count);
+  return std::make_shared<TakenStream>(given(std::move(dataset), "take"), count);
 }
 
 IterablePtr batch(IterablePtr dataset, std::int64_t size, Remainder remainder) {
-  return std::make_shared<BatchedStream>(std::move(dataset), size, remainder);
+  return std::make_shared<BatchedStream>(given(std::move(dataset), "batch"), size, remainder);
 }
 
 IterablePtr zip(std::vector<IterablePtr> datasets) {
-  return std::make_shared<ZippedStream>(std::move(datasets));
+  return std::make_shared<ZippedStream>(givenEach(std::move(datasets), "zip"));
 }
 
 }  // namespace sluice::data

@@ -7,6 +7,7 @@
 #include "sluice/base/log.h"
 #include "sluice/data/assembler.h"
 #include "sluice/data/dataset.h"
+#include "sluice/data/given.h"
 #include "sluice/data/prefetcher.h"
 
 namespace sluice::data {
@@ -33,7 +34,7 @@ std::int64_t samplesUsed(std::int64_t samples,
 }
 
 Loader::Loader(DatasetPtr dataset, const LoaderOptions& options)
-    : assembler_(assemblerOf(std::move(dataset), options)) {
+    : assembler_(assemblerOf(given(std::move(dataset), "loader"), options)) {
   if (leftOver() > 0 && batches() == 0) {
     log::warn("data",
               "a batch takes more than the {} samples that there are: no batch is delivered",

@@ -2,6 +2,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/data/dataset.h"
+#include "sluice/data/given.h"
 #include "sluice/data/image_transforms.h"
 
 namespace sluice::data {
@@ -114,7 +115,7 @@ class Zipped : public Dataset {
 }  // namespace
 
 DatasetPtr toTensor(DatasetPtr dataset, std::size_t tensor) {
-  return std::make_shared<ImageDataset>(std::move(dataset), tensor);
+  return std::make_shared<ImageDataset>(given(std::move(dataset), "toTensor"), tensor);
 }
 
 DatasetPtr normalize(DatasetPtr dataset,
@@ -126,15 +127,16 @@ DatasetPtr normalize(DatasetPtr dataset,
     return std::make_shared<ImageDataset>(*image, std::move(mean), std::move(deviation));
   }
   return std::make_shared<NormalizedDataset>(
-      std::move(dataset), std::move(mean), std::move(deviation), tensor);
+      given(std::move(dataset), "normalize"), std::move(mean), std::move(deviation), tensor);
 }
 
 DatasetPtr map(DatasetPtr dataset, SampleFunction function) {
-  return std::make_shared<Mapped>(std::move(dataset), std::move(function));
+  return std::make_shared<Mapped>(given(std::move(dataset), "map"),
+                                  given(std::move(function), "map", "function"));
 }
 
 DatasetPtr shuffle(DatasetPtr dataset, std::uint64_t seed) {
-  const std::int64_t size = dataset->size();
+  const std::int64_t size = given(dataset, "shuffle")->size();
   return std::make_shared<Renumbered>(
       std::move(dataset), size, [order = sampleOrder(size, Shuffle::Yes, seed, 0)](std::int64_t i) {
         return order[static_cast<std::size_t>(i)];
@@ -142,7 +144,7 @@ DatasetPtr shuffle(DatasetPtr dataset, std::uint64_t seed) {
 }
 
 DatasetPtr repeat(DatasetPtr dataset, std::int64_t times) {
-  const std::int64_t size = dataset->size();
+  const std::int64_t size = given(dataset, "repeat")->size();
   std::int64_t total = 0;
   if (times < 0 || __builtin_mul_overflow(size, times, &total)) {
     raise<InvalidArgument>("repeat: cannot have {} samples {} times", size, times);
@@ -155,16 +157,16 @@ DatasetPtr take(DatasetPtr dataset, std::int64_t count) {
   if (count < 0) {
     raise<InvalidArgument>("take: the count must not be negative, got {}", count);
   }
-  const std::int64_t size = std::min(dataset->size(), count);
+  const std::int64_t size = std::min(given(dataset, "take")->size(), count);
   return std::make_shared<Renumbered>(std::move(dataset), size, [](std::int64_t i) { return i; });
 }
 
 DatasetPtr batch(DatasetPtr dataset, std::int64_t size, Remainder remainder) {
-  return std::make_shared<Batched>(std::move(dataset), size, remainder);
+  return std::make_shared<Batched>(given(std::move(dataset), "batch"), size, remainder);
 }
 
 DatasetPtr zip(std::vector<DatasetPtr> datasets) {
-  return std::make_shared<Zipped>(std::move(datasets));
+  return std::make_shared<Zipped>(givenEach(std::move(datasets), "zip"));
 }
 
 }  // namespace sluice::data

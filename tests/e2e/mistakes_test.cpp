@@ -343,6 +343,15 @@ std::vector<Mistake> modelMistakes() {
          options.threads(2);
        },
        {"options"}},
+      {"a result that was never set",
+       calls(Shape{4, 6}, [](Tensor) { return Tensor(); }),
+       {"forward", "empty tensor"}},
+      {"a schedule for inference",
+       [] {
+         Mlp net;
+         inferenceModel(net, Options()).setLrSchedule(optim::LrSchedule::constant());
+       },
+       {"setLrSchedule", "inference"}},
       {"a negative learning rate", [] { optim::SGD(-0.1); }, {"-0.1"}},
       {"a momentum above 1", [] { optim::SGD({.lr = 0.1, .momentum = -1}); }, {"momentum"}},
       {"weights with other names",
@@ -352,6 +361,20 @@ std::vector<Mistake> modelMistakes() {
          model.loadStateDict({{"layer.weight", floats({2, 2})}});
        },
        {"fc1"}},
+  };
+}
+
+/// Fits the Mlp with these settings.
+std::function<void()> fits(std::function<void(FitOptions&)> set) {
+  return [=] {
+    Mlp net;
+    const Options options;
+    auto model = trainingModel(net, options, optim::SGD(0.1));
+    DataLoader loader(
+        options, data::tensorDataset({floats({8, 6}), HostTensor(DType::I64, Shape{8})}), 8);
+    FitOptions fitting{.progress = false};
+    set(fitting);
+    fit(model, loader, fitting);
   };
 }
 
@@ -377,6 +400,10 @@ std::vector<Mistake> dataMistakes() {
   return {
       {"a batch of more than there is", loads(4, 8), {"8", "4"}},
       {"a batch of nothing", loads(4, 0), {"0"}},
+      {"no dataset", [] { DataLoader(Options(), data::DatasetPtr(), 4); }, {"dataset", "null"}},
+      {"no stream", [] { data::InfeedQueue(data::IterablePtr(), 3); }, {"infeed", "null"}},
+      {"a transform of nothing", [] { data::toTensor(nullptr); }, {"toTensor", "null"}},
+      {"no function", [] { data::map(data::tensorDataset({floats({4})}), {}); }, {"map", "null"}},
       {"a stream without samples",
        [] {
          Mlp net;
@@ -407,15 +434,18 @@ std::vector<Mistake> dataMistakes() {
          onnx::importModel(folder / "model.onnx");
        },
        {"model.onnx"}},
-      {"an epoch before the first",
+      {"epochs below zero", fits([](FitOptions& fitting) { fitting.epochs = -1; }), {"-1"}},
+      {"a model for inference that is to be trained",
        [] {
          Mlp net;
-         const Options options;
-         auto model = trainingModel(net, options, optim::SGD(0.1));
+         auto model = inferenceModel(net, Options());
          DataLoader loader(
-             options, data::tensorDataset({floats({8, 6}), HostTensor(DType::I64, Shape{8})}), 8);
-         fit(model, loader, {.firstEpoch = -1});
+             Options(), data::tensorDataset({floats({8, 6}), HostTensor(DType::I64, Shape{8})}), 8);
+         fit(model, loader, {.progress = false});
        },
+       {"fit", "inference"}},
+      {"an epoch before the first",
+       fits([](FitOptions& fitting) { fitting.firstEpoch = -1; }),
        {"-1"}},
       {"a value of another size",
        [] {

@@ -57,6 +57,14 @@ def command_line(programs):
     programs.run("sluice", code=2)
     text = programs.run("sluice", "shedule", code=2)
     check("unknown command 'shedule', did you mean 'schedule'?" in text and "inspect" in text, text)
+    check("did you mean 'plan'?" in programs.run("sluice", "plna", code=2), "letters that changed places")
+    text = programs.run("sluice", "launch", "-n", 2, "--nodes", 3, "true", code=2)
+    check("unknown option '--nodes'" in text, text)
+    check("unknown option '-x'" in programs.run("sluice", "launch", "-n2", "-x", "A", "true", code=2), "of mpirun")
+    command = programs.run("sluice", "launch", "--dry-run", "-n", 2, "true", "--", "-n", 3)
+    check(command.endswith("launch-rank true -- -n 3\n"), command)
+    command = programs.run("sluice", "launch", "--dry-run", "-n2", "--timeout=9", "--", "true", "--", "-n", 3)
+    check(command.endswith("launch-rank true -- -n 3\n"), command)
     text = programs.run("sluice", "qqqqqqqqqqqq", code=2)
     check("did you mean" not in text and "bench-data" in text, text)
     check(re.fullmatch(r"sluice \d+\.\d+\.\d+\n", programs.run("sluice", "--version")), "--version")
@@ -130,6 +138,11 @@ def inspect(programs, folder):
     no_model = folder / "text.onnx"
     no_model.write_text("text")
     check("no ONNX model" in programs.run("sluice", "inspect", no_model, code=1), "text")
+    source = folder / "source.cpp"
+    source.write_text("// a comment\n#include <cstdio>\n")
+    check("is no model" in programs.run("sluice", "inspect", source, code=1), "source")
+    path.write_text("  // a comment\n\n" + GRAPH)
+    check(programs.run("sluice", "inspect", path) == summary, "comment")
     table = folder / "table.txt"
     programs.run("sluice", "tune", path, "--output", table)
     check(all(len(line.split()) >= 2 for line in table.read_text().splitlines()), "tuning table")

@@ -114,6 +114,7 @@ def run_command(programs, folder):
             ([*given, *given], "twice", 2),
             ([*given, "--output", f"z={folder / 'y.npy'}"], "NAME=FILE.npy", 1),
             ([*given, "--output", folder / "none" / "y.npy"], "y.npy", 1),
+            ([*given, "--output", folder / "y.txt"], "expected FILE.npy", 2),
             ([*given, "--devices", "65"], "65", 2),
             (["--input", f"x={folder / 'none.npy'}"], "none.npy", 1)):
         text = programs.run("sluice", "run", model, *arguments, code=code)

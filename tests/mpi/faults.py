@@ -171,6 +171,55 @@ def nothing_lasts_for_ever(sluice):
         assert code == 1 and "rank 1 gives no sign of life, and others have ended" in err, (code, out, err)
 
 
+def left_of(mark):
+    """The processes that have a variable of this value."""
+    found = []
+    for folder in os.listdir("/proc"):
+        try:
+            if folder.isdigit() and mark.encode() in open(f"/proc/{folder}/environ", "rb").read():
+                found.append(open(f"/proc/{folder}/cmdline", "rb").read())
+        except OSError:  # it has ended
+            pass
+    return found
+
+
+def signalled(sluice, script, signs, code, awaited="begins", terminal=True):
+    """What a launch of two ranks prints that gets signals; nothing of it may be left afterwards."""
+    mark = f"sluice-{os.getpid()}-{time.monotonic_ns()}"
+    process = subprocess.Popen([sluice, "launch", "-n", "2", "sh", "-c", script], env=dict(ENVIRONMENT, MARK=mark),
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    for _ in range(2 if awaited else 0):
+        while awaited not in process.stdout.readline():
+            assert process.poll() is None, process.communicate()
+    for sign in signs:
+        if terminal:  # which gives Ctrl-C to all processes in the foreground
+            os.killpg(process.pid, sign)
+        else:
+            os.kill(process.pid, sign)
+    found, out, err = ended(process)
+    # Without a rank that has begun, the signal may come before the launcher knows what to do with it.
+    assert found in ((code,) if awaited else (code, 128 - code)), (found, code, out, err)
+    until = time.monotonic() + LIMIT
+    while left_of(mark):
+        assert time.monotonic() < until, left_of(mark)
+        time.sleep(0.05)
+    return out
+
+
+def end_when_asked(sluice):
+    """Ctrl-C at any moment ends all ranks, asks each program once, and gives it the time that it needs."""
+    counts = 'trap "echo asked; sleep 2; echo done; exit 0" TERM; echo begins; while :; do sleep 0.1; done'
+    for terminal in (True, False):
+        out = signalled(sluice, counts, [signal.SIGINT], 130, terminal=terminal)
+        assert out.count("asked") == 2 and out.count("done") == 2, out
+    assert "done" not in signalled(sluice, "echo begins; sleep 1000; echo done", [signal.SIGTERM], 143)
+    signalled(sluice, "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done", [signal.SIGHUP, signal.SIGTERM], 129)
+    for terminal in (True, False):  # before anything has begun
+        signalled(sluice, "sleep 1000", [signal.SIGTERM], 143, awaited=None, terminal=terminal)
+    # Whoever has started the ranks is gone, with no chance to say so.
+    signalled(sluice, "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done", [signal.SIGKILL], -9)
+
+
 def worker_alone(worker, variables):
     """The error of a process that believes to be one of two."""
     environment = dict(ENVIRONMENT, OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0", **variables)
@@ -198,6 +247,7 @@ def main():
         says_it_once(sluice, worker)
         other_failures(sluice)
         nothing_lasts_for_ever(sluice)
+        end_when_asked(sluice)
         bad_environments(worker)
         return
     for number in range(int(sys.argv[3])):

@@ -1,6 +1,10 @@
 #include "cli/launch_merge.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
+
+#include "cli/launch_lines.h"
 
 namespace sluice::cli {
 namespace {
@@ -10,6 +14,31 @@ using std::chrono::milliseconds;
 
 const Clock::time_point kBegin{};
 constexpr milliseconds kPatience{500};
+
+TEST(LineFilter, ReplacesWholeLinesOfAnyPieces) {
+  LineFilter filter([](const std::string& line) { return "> " + line; });
+  EXPECT_EQ(filter.add("on"), "");
+  EXPECT_EQ(filter.add("e\ntwo\n\nthr"), "> one\n> two\n> \n");
+  EXPECT_EQ(filter.add("ee"), "");
+  EXPECT_EQ(filter.rest(), "> three\n");
+  EXPECT_EQ(filter.rest(), "");
+}
+
+TEST(LineFilter, CutsALineThatDoesNotEnd) {
+  std::size_t lines = 0;
+  LineFilter filter(
+      [&](const std::string& line) {
+        ++lines;
+        EXPECT_EQ(line, std::string(10, 'x') + "\n");
+        return line;
+      },
+      10);
+  for (int piece = 0; piece < 100; ++piece) {
+    filter.add("xxxxx");
+  }
+  EXPECT_EQ(lines, 50U);
+  EXPECT_EQ(filter.rest(), "");
+}
 
 TEST(RankNames, AreRuns) {
   EXPECT_EQ(rankNames({2}), "rank 2");

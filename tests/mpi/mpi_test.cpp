@@ -18,6 +18,7 @@
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/random_models.h"
+#include "tests/mpi/common_folder.h"
 #include "tests/support/communicator_checks.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -35,6 +36,7 @@ using parallel::Strategy;
 using testing::Bits;
 using testing::BlockedCnn;
 using testing::BlockedGpt;
+using testing::CommonFolder;
 using ::testing::HasSubstr;
 using testing::makeInputs;
 using testing::ResidualMlp;
@@ -313,45 +315,6 @@ TEST(MpiModel, RandomModelsHaveTheBitsOfOneProcess) {
     }
   }
 }
-
-/// A folder that all processes name; it ends with that of the first one, when all are done with it.
-class CommonFolder {
- public:
-  CommonFolder() {
-    path_ = folder_.path();
-    for (std::int32_t r = 1; r < c_->size() && c_->rank() == 0; ++r) {
-      const std::string text = path_.string();
-      const auto bytes = std::as_bytes(std::span(text));
-      c_->post(r, 1, {bytes.begin(), bytes.end()});
-    }
-    if (c_->rank() != 0) {
-      const runtime::MessageBytes bytes = c_->take(0, 1);
-      path_ = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
-  }
-  ~CommonFolder() { meet(2); }
-  CommonFolder(const CommonFolder&) = delete;
-  CommonFolder& operator=(const CommonFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  /// The first process waits until the others have come so far, and then they wait for it.
-  void meet(std::int64_t number) {
-    for (std::int32_t r = 1; r < c_->size(); ++r) {
-      if (c_->rank() == 0) {
-        c_->take(r, number);
-        c_->post(r, number, {});
-      } else if (c_->rank() == r) {
-        c_->post(0, number, {});
-        c_->take(0, number);
-      }
-    }
-  }
-
- private:
-  std::unique_ptr<runtime::Communicator> c_ = runtime::ProcessWorld::open()->makeCommunicator();
-  testing::TempFolder folder_;
-  std::filesystem::path path_;
-};
 
 TEST(MpiModel, ACheckpointIsWrittenOnceAndFitsAnyNumberOfProcesses) {
   const CommonFolder folder;
