@@ -92,8 +92,9 @@ std::vector<ComparedSchedule> readAllSchedules(ScheduleSettings settings) {
   return all;
 }
 
-void printComparison(std::vector<ComparedSchedule> all, bool json) {
+void printComparison(const std::vector<ComparedSchedule>& all, bool json) {
   std::vector<Row> rows;
+  rows.reserve(all.size());
   for (const ComparedSchedule& each : all) {
     rows.push_back(rowOf(each));
   }

@@ -19,6 +19,6 @@ struct ComparedSchedule {
 std::vector<ComparedSchedule> readAllSchedules(ScheduleSettings settings);
 
 /// The shortest first; those that cannot be made last, with the reason.
-void printComparison(std::vector<ComparedSchedule> all, bool json);
+void printComparison(const std::vector<ComparedSchedule>& all, bool json);
 
 }  // namespace sluice::cli

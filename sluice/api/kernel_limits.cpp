@@ -40,7 +40,7 @@ double limitSeconds(const devices::Measured& rates, const device::KernelCall& ca
                   seconds(cost.bytesRead + cost.bytesWritten, rates.memoryBytesPerSecond));
 }
 
-profile::KernelLimit measuredLimits(devices::DeviceList devices, int threads) {
+profile::KernelLimit measuredLimits(const devices::DeviceList& devices, int threads) {
   auto known = std::make_shared<std::map<std::string, devices::Measured>>();
   return [=](std::int32_t device, const device::KernelCall& call) {
     const devices::DeviceName& name = devices.at(static_cast<std::size_t>(device));

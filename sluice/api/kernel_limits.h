@@ -16,6 +16,6 @@ double limitSeconds(const devices::Measured& rates, const device::KernelCall& ca
 
 /// Measures the rates of each kind of these devices by itself when a kernel of the kind is first
 /// asked about, on a device of its own. Where that cannot be done, no limit is known.
-profile::KernelLimit measuredLimits(devices::DeviceList devices, int threads);
+profile::KernelLimit measuredLimits(const devices::DeviceList& devices, int threads);
 
 }  // namespace sluice

@@ -25,6 +25,7 @@ std::vector<std::int64_t> shiftsOf(std::span<const Trace* const> traces) {
     }
   }
   std::vector<std::int64_t> shifts;
+  shifts.reserve(traces.size());
   for (const Trace* trace : traces) {
     shifts.push_back(trace->simulated.empty() && origin ? trace->toUnix - *origin
                                                         : -firstMoment(*trace));

@@ -287,6 +287,7 @@ Json reportFacts(std::span<const RunFacts> all) {
 Json pageData(std::span<const RunFacts> all) {
   Json data = reportFacts(all);
   std::vector<const Trace*> traces;
+  traces.reserve(all.size());
   for (const RunFacts& facts : all) {
     traces.push_back(facts.trace);
   }

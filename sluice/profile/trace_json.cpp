@@ -32,6 +32,7 @@ Json metadata(std::string_view what, std::size_t process, std::size_t thread, Js
 
 std::vector<std::int64_t> commonShifts(std::span<const Trace> traces) {
   std::vector<const Trace*> all;
+  all.reserve(traces.size());
   for (const Trace& trace : traces) {
     all.push_back(&trace);
   }

@@ -108,7 +108,7 @@ class Timeline {
   draw() {
     const ratio = window.devicePixelRatio || 1;
     const width = this.scroller.clientWidth;
-    this.gutter = width < 600 ? 104 : 150;
+    this.gutter = width < 600 ? 114 : 150;
     const limit = parseFloat(getComputedStyle(this.scroller).maxHeight) || this.height;
     const height = Math.min(this.height, limit);
     document.getElementById("spacer").style.height = Math.max(this.height - height, 0) + "px";
@@ -139,7 +139,7 @@ class Timeline {
   }
 
   ticks() {
-    const rough = (this.to - this.from) / Math.max(this.width() / 110, 2);
+    const rough = (this.to - this.from) / Math.max(this.width() / 110, 3);
     const power = Math.pow(10, Math.floor(Math.log10(rough)));
     const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
     const list = [];
