@@ -146,6 +146,9 @@ class Held:
         """Gives the tensor a value of the devices."""
         with contextlib.nullcontext() if self.counted else torch.inference_mode():
             self.tensor.copy_(value.view_as(self.tensor))
+
+    def note_version(self) -> None:
+        """Takes the writes so far for those of `fill`."""
         self.version = self.tensor._version if self.counted else 0
 
     def require_kind(self) -> None:
@@ -345,9 +348,13 @@ class Tree:
         with _lock, compat.without_torch_function(), torch.no_grad():
             if self._copied >= written:
                 return
-            for each, value in zip(wanted, values):
-                if not each.is_written:  # through a view from before the step, which does not end here
-                    each.fill(value)
+            # What was written, through a view from before the step, does not end here. Parameters that are parts
+            # of one tensor share its count of writes.
+            filled = [(each, value) for each, value in zip(wanted, values) if not each.is_written]
+            for each, value in filled:
+                each.fill(value)
+            for each, _ in filled:
+                each.note_version()
             self._copied = written
 
     def fetch_last(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import List
+from typing import Dict, List
 
 import torch
 
@@ -12,7 +12,7 @@ from . import _capture, _core
 from ._capture import compat
 from ._optim_core import to_core as optimizer_to_core
 from ._optim_core import untrained
-from ._state import Tree
+from ._state import Held, Tree
 from .options import Options
 
 
@@ -95,6 +95,44 @@ def with_scalar_loss(traced: _capture.Traced) -> None:
     loss = traced.outputs[-1]
     if not traced.marks_loss and len(loss.shape) > 0 and math.prod(loss.shape) == 1:
         _core.functions.identity_loss(loss, "sum")
+
+
+def require_separate(tree: Tree) -> None:
+    """An error if a weight is in the same memory as another tensor of the module: a step would write the one and
+    not the other."""
+    by_memory: Dict[int, List[Held]] = {}
+    with compat.without_torch_function():
+        for each in tree.held:
+            x = each.tensor
+            if x.numel() > 0:
+                by_memory.setdefault(x.data_ptr() - x.storage_offset() * x.element_size(), []).append(each)
+        for group in by_memory.values():
+            before: List[Held] = []
+            for each in sorted(group, key=lambda held: held.tensor.storage_offset()):
+                before = [other for other in before if _end(other.tensor) > each.tensor.storage_offset()]
+                for other in before:
+                    if (each.tensor.requires_grad or other.tensor.requires_grad) and _overlap(each.tensor, other.tensor):
+                        names = sorted((each.parameter.full_name, other.parameter.full_name))
+                        raise _core.InvalidArgument(
+                            f"'{names[0]}' and '{names[1]}' are two tensors in the same memory, and a model would "
+                            "train them apart from each other: tie weights by assigning the same Parameter "
+                            "(decoder.weight = encoder.weight), or clone() one of them"
+                        )
+                before.append(each)
+
+
+def _end(x: torch.Tensor) -> int:
+    """Where the elements end in their memory."""
+    return x.storage_offset() + sum((n - 1) * step for n, step in zip(x.size(), x.stride())) + 1
+
+
+def _overlap(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether two tensors of one memory, whose ends overlap, have an element in common."""
+    if x.is_contiguous() and y.is_contiguous():
+        return True
+    taken = torch.zeros(max(_end(x), _end(y)), dtype=torch.bool)
+    taken.as_strided(x.size(), x.stride(), x.storage_offset()).fill_(True)
+    return bool(taken.as_strided(y.size(), y.stride(), y.storage_offset()).any())
 
 
 def require_no_hooks(module: torch.nn.Module) -> None:

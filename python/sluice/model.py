@@ -149,6 +149,7 @@ class Executor(_forks.Watched, Reports, Values):
         if self._optimizer is None:
             self._optimizer = _training.default_optimizer(self._model)
         _training.require_no_hooks(self._model)
+        _training.require_separate(self._tree)
         return _training.rule_of(self._optimizer, self._tree, self._options)
 
     def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:

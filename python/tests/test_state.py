@@ -42,6 +42,62 @@ READS = {
 }
 
 
+class Scaled(torch.nn.Module):
+    def __init__(self, **parameters):
+        super().__init__()
+        for name, value in parameters.items():
+            if isinstance(value, torch.nn.Parameter):
+                self.register_parameter(name, value)
+            else:
+                self.register_buffer(name, value)
+
+    def forward(self, x):
+        for each in (*self.parameters(), *self.buffers()):
+            x = x * each
+        return x.pow(2).mean()
+
+
+class TestSharedMemory:
+    def test_parts_of_one_tensor_are_trained_each(self):
+        whole = torch.arange(1.0, 7.0)
+        net = Scaled(a=torch.nn.Parameter(whole[:3]), b=torch.nn.Parameter(whole[3:]))
+        expected = Scaled(a=torch.nn.Parameter(whole[:3].clone()), b=torch.nn.Parameter(whole[3:].clone()))
+        model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.01))
+        optimizer = torch.optim.SGD(expected.parameters(), lr=0.01)
+        x = torch.ones(2, 3)
+        for _ in range(3):
+            model(x)
+            optimizer.zero_grad()
+            expected(x).backward()
+            optimizer.step()
+            assert torch.allclose(torch.cat([net.a, net.b]), torch.cat([expected.a, expected.b]))
+            assert torch.equal(whole, torch.cat([net.a, net.b]).detach())
+        with torch.no_grad():
+            net.b.mul_(2)
+            expected.b.mul_(2)
+        assert torch.allclose(model(x), expected(x))
+
+    @pytest.mark.parametrize("make", [
+        lambda w: dict(w=torch.nn.Parameter(w), v=torch.nn.Parameter(w.data)),
+        lambda w: dict(w=torch.nn.Parameter(w[:2]), v=w[1:]),
+        lambda w: dict(w=torch.nn.Parameter(w[::2]), v=torch.nn.Parameter(w[2:])),
+    ])
+    def test_a_weight_in_the_memory_of_another_tensor_is_refused(self, make):
+        net = Scaled(**make(torch.ones(5)))
+        model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.1))
+        with pytest.raises(sluice.InvalidArgument, match="'v' and 'w' are two tensors in the same memory.*clone"):
+            model(torch.ones(1))
+
+    def test_other_tensors_may_share_memory(self):
+        table = torch.ones(6)
+        net = Scaled(a=torch.nn.Parameter(table[::2]), b=torch.nn.Parameter(table[1::2]), c=torch.ones(3))
+        net.register_buffer("d", net.c[:])
+        sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.1))(torch.ones(3))
+        tied = Scaled(w=torch.nn.Parameter(torch.ones(3)), v=torch.nn.Parameter(torch.ones(3)))
+        tied.v = tied.w
+        sluice.trainingModel(tied, None, torch.optim.SGD(tied.parameters(), lr=0.1))(torch.ones(3))
+
+
 class TestReading:
     @pytest.mark.parametrize("read", READS)
     def test_sees_the_trained_value(self, trained, read):
