@@ -1,7 +1,10 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -193,7 +196,7 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
   const std::string footer = app.get_footer();
   app.footer(footer.empty() ? std::string(kExitCodes)
                             : fmt::format("{}\n\n{}", footer, kExitCodes));
-  return guarded(app, [&] {
+  const int code = guarded(app, [&] {
     requireKnownCommand(app, argc, argv);
     std::vector<std::string> arguments = withoutSeparator(app, argc, argv);
     std::ranges::reverse(arguments);                                   // as the parser wants them
@@ -208,6 +211,13 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
     profiled.printReports();
     return code;
   });
+  // A full disk shows itself only here if all that is printed fits into the buffer.
+  if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    return guarded(app, []() -> int {
+      raise<FileError>("cannot write to standard output: {}", std::strerror(errno));
+    });
+  }
+  return code;
 }
 
 void addProfileOptions(CLI::App& app) {

@@ -63,6 +63,7 @@ const Tensor y = x, state = nn::zeros(Shape{1, 4}), sequence = x.view({4, 1, 4})
     ("models.md", 5): "HostTensor tokens(DType::F32, Shape{2, 2}), scale = HostTensor::scalar(3.0F);",
     ("models.md", 2): "HostTensor images(DType::F32, Shape{8, 16}), labels(DType::I64, Shape{8});",
     "onnx.md": "HostTensor images(DType::F32, Shape{128, 4}), classes(DType::I64, Shape{128});",
+    ("onnx.md", 3): 'Builder builder(onnx::importModel("model.onnx", {.dims = {{"N", 8}}}));',
     "planning.md": "Net net; Options other;",
     "state.md": LOADED,
     "executable.md": "struct : nn::Module { nn::Linear fc{*this, \"fc\", 4, 2}; nn::Tensor forward(nn::Tensor x) { return fc(x); } } net;"

@@ -68,6 +68,11 @@ def command_line(programs):
     text = programs.run("sluice", "qqqqqqqqqqqq", code=2)
     check("did you mean" not in text and "bench-data" in text, text)
     check(re.fullmatch(r"sluice \d+\.\d+\.\d+\n", programs.run("sluice", "--version")), "--version")
+    for command in ("ops", "version", "--help"):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            lost = subprocess.run([programs.folder / "sluice", command], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, check=False)
+        check(lost.returncode == 1 and "No space left" in lost.stderr, lost)
     programs.run("sluice", "inspect", code=2)
     check("launch-rank" not in text, text)
     text = programs.run("sluice", "ops", "--unknown", code=2)
