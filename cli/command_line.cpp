@@ -207,9 +207,9 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
       throw CLI::ParseError(describeExtras(app), CLI::ExitCodes::ExtrasError);
     }
     const ProfiledRun profiled(app);
-    const int code = body();
+    const int result = body();
     profiled.printReports();
-    return code;
+    return result;
   });
   // A full disk shows itself only here if all that is printed fits into the buffer.
   if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
