@@ -206,7 +206,7 @@ TEST(Blocks, AScaledFormHasTheBitsOfItsSteps) {
   EXPECT_TRUE(expectBits(root, expected));
 }
 
-TEST(Blocks, ASumInReluOrClampHasTheBitsOfItsSteps) {
+TEST(Blocks, SumsAndNormsHaveTheBitsOfTheirSteps) {
   const std::vector<float> x = allClasses();
   std::vector<float> y(x.rbegin(), x.rend());
   std::rotate(y.begin(), y.begin() + 321, y.end());
@@ -217,11 +217,22 @@ TEST(Blocks, ASumInReluOrClampHasTheBitsOfItsSteps) {
         {.in = in, .out = result.data(), .n = std::ssize(x), .params = limits.data()});
     return result;
   };
+  const auto expectBits = [&](const std::string& form,
+                              const std::vector<float>& together,
+                              const std::vector<float>& apart) {
+    EXPECT_EQ(std::memcmp(together.data(), apart.data(), x.size() * sizeof(float)), 0) << form;
+  };
   const std::vector<float> sum = run("add", {x.data(), y.data()});
+  std::vector<float> z = y;
+  std::rotate(z.begin(), z.begin() + 77, z.end());
+  const std::vector<float> difference = run("sub", {x.data(), y.data()});
+  const std::vector<float> product = run("mul", {difference.data(), z.data()});
+  const std::vector<float> norm = run("add", {product.data(), y.data()});
+  expectBits("norm", run("add:norm", {x.data(), y.data(), z.data(), y.data()}), norm);
   for (const std::string op : {"relu", "clamp"}) {
-    const std::vector<float> together = run(op + ":sum", {x.data(), y.data()});
-    const std::vector<float> apart = run(op, {sum.data()});
-    EXPECT_EQ(std::memcmp(together.data(), apart.data(), sum.size() * sizeof(float)), 0) << op;
+    expectBits(op, run(op + ":sum", {x.data(), y.data()}), run(op, {sum.data()}));
+    expectBits(
+        op, run(op + ":norm", {x.data(), y.data(), z.data(), y.data()}), run(op, {norm.data()}));
   }
 }
 

@@ -30,10 +30,10 @@ struct Draft {
   std::array<double, 2> params = {};
 };
 
-/// Merges multiplications by one number into the add, sub, div or sqrt of float32 that reads them,
-/// and sums of two blocks into the relu or clamp that does, if nothing else reads them. The steps
-/// and roundings stay the same, but the block is passed over once instead of two or three times.
-/// `stores` read registers, too.
-void fusePairs(std::vector<Draft>& drafts, const std::vector<Draft>& stores);
+/// Merges instructions of float32 into the one that reads them, if nothing else does:
+/// multiplications by one number into add, sub, div or sqrt; sub, mul and add of blocks in a row,
+/// as in batch norm; and sums or such rows into relu or clamp. The steps and roundings stay the
+/// same, but the block is passed over once instead of several times. `stores` read registers, too.
+void fuseSteps(std::vector<Draft>& drafts, const std::vector<Draft>& stores);
 
 }  // namespace sluice::devices::cpu

@@ -130,6 +130,37 @@ void sumLoop(const BlockArgs& args) {
   }
 }
 
+struct IdentityOp {
+  static HWY_INLINE FloatVec apply(FloatTag /*d*/, FloatVec x, const double* /*p*/) { return x; }
+};
+
+/// F of (x - y) * z + w, every step rounded: what batch norm does with its running statistics.
+template <class F>
+void normLoop(const BlockArgs& args) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto n = static_cast<std::size_t>(args.n);
+  const FloatOperand<false> x(d, args.in[0]);
+  const FloatOperand<false> y(d, args.in[1]);
+  const FloatOperand<false> z(d, args.in[2]);
+  const FloatOperand<false> w(d, args.in[3]);
+  const Params params(args);
+  auto* out = static_cast<float*>(args.out);
+  const auto apply = [&](FloatVec a, FloatVec b, FloatVec c, FloatVec e) {
+    return F::apply(d, hn::Add(hn::Mul(hn::Sub(a, b), c), e), params.values);
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(apply(x.at(d, i), y.at(d, i), z.at(d, i), w.at(d, i)), d, out + i);
+  }
+  if (const std::size_t rest = n - i; rest != 0) {
+    storeSome(d,
+              apply(x.some(d, i, rest), y.some(d, i, rest), z.some(d, i, rest), w.some(d, i, rest)),
+              out + i,
+              rest);
+  }
+}
+
 using Mask = hn::Mask<FloatTag>;
 using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
 using IntTag = hn::RebindToSigned<FloatTag>;
@@ -256,11 +287,13 @@ void whereLoop(const BlockArgs& args) {
 constexpr NamedBlock kRows[] = {
     {"abs", unaryLoop<AbsOp>},
     {"add", binaryLoop<AddOp>},
+    {"add:norm", normLoop<IdentityOp>},
     {"add:x", scaledLoop<AddOp, true, false>},
     {"add:xy", scaledLoop<AddOp, true, true>},
     {"add:y", scaledLoop<AddOp, false, true>},
     {"ceil", unaryLoop<CeilOp>},
     {"clamp", unaryLoop<ClampOp>},
+    {"clamp:norm", normLoop<ClampOp>},
     {"clamp:sum", sumLoop<ClampOp>},
     {"div", binaryLoop<DivOp>},
     {"div:x", scaledLoop<DivOp, true, false>},
@@ -281,6 +314,7 @@ constexpr NamedBlock kRows[] = {
     {"not_equal", compareLoop<NotEqualOp>},
     {"reciprocal", unaryLoop<ReciprocalOp>},
     {"relu", unaryLoop<ReluOp>},
+    {"relu:norm", normLoop<ReluOp>},
     {"relu:sum", sumLoop<ReluOp>},
     {"relu_grad", binaryLoop<ReluGradOp>},
     {"round", unaryLoop<RoundOp>},

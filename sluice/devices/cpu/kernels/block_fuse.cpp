@@ -28,6 +28,8 @@ std::map<std::size_t, int> countReads(const std::vector<Draft>& drafts,
 struct Known {
   BlockFunction add = findF32Function("add");
   BlockFunction mul = findF32Function("mul");
+  BlockFunction sub = findF32Function("sub");
+  BlockFunction norm = findF32Function("add:norm");
   std::array<NamedBlock, 4> scaling = named({"add", "sub", "div", "sqrt"});
   std::array<NamedBlock, 2> summing = named({"relu", "clamp"});
 
@@ -62,8 +64,8 @@ bool isScale(const Draft& draft) {
          draft.in[0].level == Level::Block && draft.in[1].level != Level::Block;
 }
 
-bool isSum(const Draft& draft) {
-  return draft.function == known().add && areBlocks(draft.in);
+bool isOfBlocks(const Draft& draft, BlockFunction function) {
+  return draft.function == function && draft.level == Level::Block && areBlocks(draft.in);
 }
 
 class Fuser {
@@ -73,6 +75,7 @@ class Fuser {
 
   void run() {
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
+      fuseNorm(i);
       fuseSum(i);
       const std::string_view op = nameOf(drafts_[i].function, known().scaling);
       if (!op.empty() && areBlocks(drafts_[i].in)) {
@@ -84,34 +87,52 @@ class Fuser {
   }
 
  private:
-  /// The multiplication that makes an operand and is of no other use; drafts_.size(): none.
-  std::size_t scaleBefore(std::size_t reader, const Place& place) const {
+  /// The instruction that makes an operand and is of no other use; drafts_.size(): none.
+  std::size_t makerOf(std::size_t reader, const Place& place) const {
     for (std::size_t i = reader; i-- > 0;) {
       if (sameRegister(drafts_[i].out, place)) {
-        return isScale(drafts_[i]) && reads_.at(place.index) == 1 ? i : drafts_.size();
+        return reads_.at(place.index) == 1 ? i : drafts_.size();
       }
     }
     return drafts_.size();
   }
 
-  /// The sum of two blocks that makes an operand and is of no other use, in relu and clamp.
+  /// (x - y) * z + w, of blocks.
+  void fuseNorm(std::size_t reader) {
+    Draft& draft = drafts_[reader];
+    if (!isOfBlocks(draft, known().add)) {
+      return;
+    }
+    const std::size_t mul = makerOf(reader, draft.in[0]);
+    if (mul == drafts_.size() || !isOfBlocks(drafts_[mul], known().mul)) {
+      return;
+    }
+    const std::size_t sub = makerOf(mul, drafts_[mul].in[0]);
+    if (sub == drafts_.size() || !isOfBlocks(drafts_[sub], known().sub)) {
+      return;
+    }
+    draft.function = known().norm;
+    draft.in = {drafts_[sub].in[0], drafts_[sub].in[1], drafts_[mul].in[1], draft.in[1]};
+    fused_[mul] = true;
+    fused_[sub] = true;
+  }
+
+  /// The sum of two blocks, or a norm, in the relu or clamp that alone reads it.
   void fuseSum(std::size_t reader) {
     Draft& draft = drafts_[reader];
     const std::string_view op = nameOf(draft.function, known().summing);
     if (op.empty() || draft.level != Level::Block) {
       return;
     }
-    for (std::size_t i = reader; i-- > 0;) {
-      const Draft& sum = drafts_[i];
-      if (!sameRegister(sum.out, draft.in[0])) {
-        continue;
-      }
-      if (isSum(sum) && reads_.at(sum.out.index) == 1) {
-        fused_[i] = true;
-        draft.function = findF32Function(std::string(op) + ":sum");
-        draft.in = sum.in;
-      }
+    const std::size_t maker = makerOf(reader, draft.in[0]);
+    if (maker == drafts_.size()) {
       return;
+    }
+    const bool norm = isOfBlocks(drafts_[maker], known().norm);
+    if (norm || isOfBlocks(drafts_[maker], known().add)) {
+      fused_[maker] = true;
+      draft.function = findF32Function(std::string(op) + (norm ? ":norm" : ":sum"));
+      draft.in = drafts_[maker].in;
     }
   }
 
@@ -119,8 +140,8 @@ class Fuser {
     Draft& draft = drafts_[reader];
     std::vector<Place> scales;
     for (std::size_t k = 0; k < draft.in.size(); ++k) {
-      const std::size_t scale = scaleBefore(reader, draft.in[k]);
-      if (scale != drafts_.size()) {
+      const std::size_t scale = makerOf(reader, draft.in[k]);
+      if (scale != drafts_.size() && isScale(drafts_[scale])) {
         fused_[scale] = true;
         scales.push_back(drafts_[scale].in[1]);
         draft.in[k] = drafts_[scale].in[0];
@@ -140,7 +161,7 @@ class Fuser {
 
 }  // namespace
 
-void fusePairs(std::vector<Draft>& drafts, const std::vector<Draft>& stores) {
+void fuseSteps(std::vector<Draft>& drafts, const std::vector<Draft>& stores) {
   Fuser(drafts, stores).run();
 }
 

@@ -237,7 +237,7 @@ class Compiler {
 
   /// Gives block registers storage, reusing it after the last read; singles keep theirs.
   bool allocate() {
-    fusePairs(drafts_, stores_);
+    fuseSteps(drafts_, stores_);
     writeDirectly();
     std::vector<std::size_t> lastRead(registerBytes_.size(), 0);
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
