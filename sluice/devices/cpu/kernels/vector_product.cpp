@@ -145,11 +145,11 @@ void rowsTile(const RowsTile& tile) {
     }
     const float* b = tile.b + part.right;
     const float* ahead = tile.ahead + part.left;
-    const auto fetch = [&](int rows) {
+    const auto fetch = [&](std::int64_t terms) {
       hwy::Prefetch(ahead);
-      ahead += rows * kRows;
+      ahead += terms * kRows;
       hwy::Prefetch(next);
-      next += rows * tile.nextStep;
+      next += terms * tile.nextStep;
       if (below != end) {
         SLUICE_UNROLL
         for (int v = 0; v < kVectors; ++v) {
