@@ -59,6 +59,18 @@ void passOn(int signal) {
   }
 }
 
+/// A thread that handles no signals: two of them would be handled at once, and either first.
+template <class Body>
+std::thread quietThread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread made(std::move(body));  // inherits the mask
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return made;
+}
+
 /// Copies errors of all ranks; what several say appears once.
 void copyMerged(int from, pid_t writer, std::size_t ranks, const LineFilter::Replace& filter) {
   MergedLines merged(ranks, kMergeTime);
@@ -83,7 +95,10 @@ void copyMerged(int from, pid_t writer, std::size_t ranks, const LineFilter::Rep
 class Supervisor {
  public:
   Supervisor(pid_t mpirun, std::size_t ranks, std::chrono::duration<double> patience)
-      : mpirun_(mpirun), ranks_(ranks), patience_(patience), thread_([this] { run(); }) {}
+      : mpirun_(mpirun),
+        ranks_(ranks),
+        patience_(patience),
+        thread_(quietThread([this] { run(); })) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor() { end(); }
@@ -288,7 +303,7 @@ LaunchOutcome runOnce(const std::vector<std::string>& command,
     supervisor.note(rank, code);
     return std::string();
   };
-  std::thread lines(
+  std::thread lines = quietThread(
       [&] { copyLines(out.read, started, stdout, LineFilter(withoutNotes, kLongest)); });
   copyMerged(err.read, started, ranks, withoutNotes);
   lines.join();
