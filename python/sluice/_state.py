@@ -303,14 +303,19 @@ class Tree:
     def plain(self) -> Iterator[None]:
         """The tensors have torch's own classes inside, as a capture needs them. torch also counts writes that
         are only captured."""
-        self._set_classes(watched=False)
-        counted = [(each, each.tensor._version) for each in self.held if each.counted]
+        with _lock:
+            self._set_classes(watched=False)
+            counted = [(each, each.is_written, each.tensor._version) for each in self.held if each.counted]
         try:
             yield
         finally:
-            for each, count in counted:
-                each.version += each.tensor._version - count
-            self._set_classes(watched=True)
+            with _lock:
+                for each, was_written, count in counted:
+                    if was_written:
+                        each.version += each.tensor._version - count
+                    else:  # another thread may have filled it meanwhile, which has been noted already
+                        each.note_version()
+                self._set_classes(watched=True)
 
     def suspect(self, tensor: torch.Tensor) -> None:
         """Notes that the tensor may be written without being seen."""
@@ -390,11 +395,22 @@ class Tree:
             other.fetch()
         if self._uncounted:  # they are copied before every step
             self.fetch()
-        with compat.without_torch_function():
-            for each in [e for e in self.held if e.suspect or e.tensor._version != e.version]:
+        # A thread that fetches writes the tensors, too, and notes so under the lock. Giving the devices a value may
+        # wait for a step of another thread, so the lock is not held for that.
+        with _lock, compat.without_torch_function():
+            written = [e for e in self.held if e.suspect or e.tensor._version != e.version]
+            for each in written:
                 each.require_kind()
-                each.parameter.set_value(to_core(each.tensor).clone())
+            values = [to_core(each.tensor).clone() for each in written]
+            for each in written:
                 each.note_copy()
+        for number, (each, value) in enumerate(zip(written, values)):
+            try:
+                each.parameter.set_value(value)
+            except BaseException:
+                for left in written[number:]:
+                    left.suspect = True
+                raise
 
     def push_all(self) -> None:
         """Copies all tensors to the devices."""

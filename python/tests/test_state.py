@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 import sluice  # noqa: E402
 import sluice._convert  # noqa: E402
+import sluice._state as _state  # noqa: E402
 from networks import Normed, TwoLayers, batch, bits, train_eagerly  # noqa: E402
 
 
@@ -343,6 +344,55 @@ class TestThreads:
         alone = sluice.trainingModel(expected, None, torch.optim.SGD(expected.parameters(), lr=0.1))
         for _ in range(30):
             alone(*batch())
+        assert bits(net) == bits(expected)
+
+    def test_a_step_does_not_take_what_a_read_fills_in_for_a_write(self, monkeypatch):
+        torch.manual_seed(3)
+        expected = TwoLayers()
+        torch.manual_seed(3)
+        net = TwoLayers()
+        models = [sluice.trainingModel(m, None, torch.optim.SGD(m.parameters(), lr=0.1)) for m in (net, expected)]
+        for model in models:
+            model(*batch())
+            model(*batch())
+        waits_or_ended = threading.Event()
+        step = threading.Thread(target=lambda: (models[0](*batch()), waits_or_ended.set()))
+
+        class ToldOfWaiting:
+            def __init__(self, lock):
+                self.lock = lock
+
+            def __enter__(self):
+                if threading.current_thread() is step:
+                    waits_or_ended.set()
+                return self.lock.__enter__()
+
+            def __exit__(self, *error):
+                return self.lock.__exit__(*error)
+
+        fill, to_torch = _state.Held.fill, _state.to_torch
+        between = []
+
+        def step_after_reading(value):
+            found = to_torch(value)
+            if not between:
+                between.append(models[0](*batch()))
+            return found
+
+        def fill_beside_a_step(held, value):
+            fill(held, value)
+            if step.ident is None:
+                step.start()
+                assert waits_or_ended.wait(60)
+
+        monkeypatch.setattr(_state, "_lock", ToldOfWaiting(_state._lock))
+        monkeypatch.setattr(_state, "to_torch", step_after_reading)
+        monkeypatch.setattr(_state.Held, "fill", fill_beside_a_step)
+        net.first.weight.sum()
+        step.join(60)
+        monkeypatch.undo()
+        models[1](*batch())
+        models[1](*batch())
         assert bits(net) == bits(expected)
 
 
