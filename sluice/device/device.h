@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/base/function_ref.h"
 #include "sluice/device/device_info.h"
 #include "sluice/device/kernel_table.h"
 #include "sluice/device/memory.h"
@@ -65,6 +66,16 @@ class Device {
   std::unique_ptr<Capture> capture(Executable& executable, std::span<const Address> buffers) {
     return doCapture(executable, buffers);
   }
+  /// Records all that `give` gives to these queues, without running it, as a capture that any one
+  /// of them replays; the order within queues and by events stays. The queues belong to devices of
+  /// this kind and are idle. `run` is what `give` counts from: the capture adds what it was told
+  /// beyond that to the numbers that the replaying queue has. Returns null if the kind or these
+  /// devices cannot; `give` was not called then.
+  std::unique_ptr<Capture> record(std::span<Queue* const> queues,
+                                  const ir::RunInfo& run,
+                                  FunctionRef<void()> give) {
+    return doRecord(queues, run, give);
+  }
   /// Any thread may use the queue, one at a time; the queue must be destroyed before the device.
   virtual std::unique_ptr<Queue> makeQueue() = 0;
   virtual std::unique_ptr<Event> makeEvent() = 0;
@@ -75,6 +86,11 @@ class Device {
   virtual std::unique_ptr<Memory> doPin(std::byte*, std::size_t) { return nullptr; }
   virtual std::unique_ptr<Executable> doPrepare(std::span<const KernelCall> calls) = 0;
   virtual std::unique_ptr<Capture> doCapture(Executable&, std::span<const Address>) {
+    return nullptr;
+  }
+  virtual std::unique_ptr<Capture> doRecord(std::span<Queue* const>,
+                                            const ir::RunInfo&,
+                                            FunctionRef<void()>) {
     return nullptr;
   }
 };

@@ -62,6 +62,10 @@ void Queue::sum(Address to, std::span<const Address> from, DType type, std::int6
   doSum(to, from, type, elements);
 }
 
+void Capture::doRedirect(Address, Address) {
+  SLUICE_CHECK(false, "a launch is captured with the addresses of a plan, which stay");
+}
+
 void Queue::doReplay(Capture&) {
   SLUICE_CHECK(false, "a queue of a device that captures nothing is given a capture");
 }

@@ -61,14 +61,22 @@ class Executable {
   virtual ~Executable() = default;
 };
 
-/// A launch with its addresses, ready to run any number of times. It must be destroyed before its
-/// executable and the memories.
+/// A launch, or the work of several queues, with its addresses and ready to run any number of
+/// times. It must be destroyed before its executables and the memories.
 class Capture {
  public:
   Capture() = default;
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
   virtual ~Capture() = default;
+
+  /// For recorded work of several queues: from the next replay on, copies that were recorded with
+  /// the address `recorded` use `now` in its place, which is in memory of the same kind. The memory
+  /// of `recorded` need not be there any more.
+  void redirect(Address recorded, Address now) { doRedirect(recorded, now); }
+
+ private:
+  virtual void doRedirect(Address recorded, Address now);
 };
 
 class Queue {

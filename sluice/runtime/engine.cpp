@@ -12,6 +12,7 @@
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/prepared_segment.h"
 #include "sluice/runtime/shared_sums.h"
+#include "sluice/runtime/step_capture.h"
 #include "sluice/runtime/step_job.h"
 
 namespace sluice::runtime {
@@ -32,6 +33,10 @@ std::size_t LoadedProgram::captures() const {
     count += lane->numCaptures();
   }
   return count;
+}
+
+bool LoadedProgram::isStepCaptured() const {
+  return steps_->count() > 0;
 }
 
 Engine::Engine(ModelState& state, const EngineOptions& options)
@@ -107,6 +112,7 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
     loaded->sums_ = std::make_unique<SharedSums>(replicas);
   }
   loaded->laggards_ = std::make_unique<Laggards>(p.lanes.size());
+  loaded->steps_ = std::make_unique<StepCaptures>();
   makeKernels(*loaded, watch);
   for (std::size_t r = 0; r < replicas; ++r) {
     const std::vector<device::Device*>& devices = states_[r]->devices();
@@ -246,6 +252,39 @@ void Engine::keepEvents(const LoadedProgram& loaded) {
   }
 }
 
+void Engine::beginLanes(const LoadedProgram& loaded, const StepArgs& args) {
+  EngineThreads& threads = *threads_;
+  std::int32_t busy = 0;
+  for (const auto& lane : loaded.lanes_) {
+    if (lane->isAsynchronous()) {
+      forget(lane->queue());
+    }
+    lane->queue().stopWhen(&threads.failed);
+    lane->queue().useClock(threads.options.clock);
+    lane->begin(args.rounds,
+                threads.job.addressesOf(lane->replica()),
+                loaded.generation_,
+                args.times != nullptr ? LaneTimes::All
+                : args.keepsEvents    ? LaneTimes::Last
+                                      : LaneTimes::None);
+    busy += lane->finished() ? 0 : 1;
+  }
+  threads.lanesLeft.store(busy);
+}
+
+StepCapture* Engine::captureOf(LoadedProgram& loaded, const StepArgs& args) {
+  const EngineThreads& threads = *threads_;
+  if (threads.options.beforeTask || threads.options.remoteBandwidth > 0) {
+    return nullptr;
+  }
+  StepCapture* const capture = loaded.steps_->find(threads.job, loaded.generation_);
+  const auto wasIssued = [](const auto& lane) { return lane->issued() > 0; };
+  if (std::ranges::any_of(loaded.lanes_, wasIssued)) {
+    beginLanes(loaded, args);  // recording has gone through the tasks
+  }
+  return capture;
+}
+
 void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
   EngineThreads& threads = *threads_;
   prepare(loaded);
@@ -277,27 +316,15 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
                  .hasPacked = packedWrites_ == writes(loaded)};
   packedWrites_.reset();  // a step that fails may not have made them
   threads.failed.store(false);
-  std::int32_t busy = 0;
-  for (const auto& lane : loaded.lanes_) {
-    if (lane->isAsynchronous()) {
-      forget(lane->queue());
-    }
-    lane->queue().stopWhen(&threads.failed);
-    lane->queue().useClock(threads.options.clock);
-    lane->begin(args.rounds,
-                threads.job.addressesOf(lane->replica()),
-                loaded.generation_,
-                args.times != nullptr ? LaneTimes::All
-                : args.keepsEvents    ? LaneTimes::Last
-                                      : LaneTimes::None);
-    busy += lane->finished() ? 0 : 1;
-  }
-  threads.lanesLeft.store(busy);
+  beginLanes(loaded, args);
+  const std::int64_t begin = device::steadyNanoseconds();
+  StepCapture* const capture = captureOf(loaded, args);
+  threads.job.isCaptured = capture != nullptr;
   std::ranges::for_each(threads.searches, &EngineThreads::Search::begin);
   {
     const std::scoped_lock lock(threads.mutex);
     threads.failure = nullptr;
-    threads.running = threads.threads.size();
+    threads.running = capture == nullptr ? threads.threads.size() : 0;
     threads.active = true;
     threads.queued.clear();
     for (const auto& lane : loaded.lanes_) {
@@ -306,13 +333,23 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
       }
     }
   }
-  threads.step.fetch_add(1);
-  threads.step.notify_all();
+  if (capture == nullptr) {
+    threads.step.fetch_add(1);
+    threads.step.notify_all();
+  }
   if (args.turn != nullptr && args.turn->isCancelled()) {
     threads.fail(
         std::make_exception_ptr(Cancelled("the call was cancelled before its step began")));
   }
+  if (capture != nullptr) {
+    threads.attempt([&] { capture->replay(threads.job); });
+  }
   threads.awaitEnd();
+  if (capture != nullptr) {
+    threads.attempt([&] { capture->deliver(args.sink); });
+  } else if (!threads.failed.load()) {
+    loaded.steps_->note(device::steadyNanoseconds() - begin);
+  }
   if (threads.failed.load() && args.keepsEvents) {
     keepEvents(loaded);
   }

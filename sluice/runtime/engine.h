@@ -36,6 +36,8 @@ class KernelLog;
 class LaneRun;
 class PreparedSegment;
 class SharedSums;
+class StepCapture;
+class StepCaptures;
 class WriteLog;
 struct EngineThreads;
 struct LanePlans;
@@ -86,6 +88,8 @@ class LoadedProgram {
   std::size_t tableEntries() const;
   /// Number of launches that devices have captured so far.
   std::size_t captures() const;
+  /// Whether a whole step is captured.
+  bool isStepCaptured() const;
 
  private:
   friend class Engine;
@@ -102,6 +106,7 @@ class LoadedProgram {
   std::unique_ptr<Laggards> laggards_;
   std::unique_ptr<SharedSums> sums_;  // null: all replicas are here
   std::vector<std::unique_ptr<LaneRun>> lanes_;
+  std::unique_ptr<StepCaptures> steps_;  // ends before the lanes
   std::size_t replicas_ = 1;
   std::uint64_t generation_ = 0;  // generation of the states when the addresses were taken
 };
@@ -212,6 +217,8 @@ class Engine {
   std::uint64_t writes(const LoadedProgram& loaded) const;
   void makeCurrent(const LoadedProgram& loaded);
   void keepEvents(const LoadedProgram& loaded);
+  void beginLanes(const LoadedProgram& loaded, const StepArgs& args);
+  StepCapture* captureOf(LoadedProgram& loaded, const StepArgs& args);
 
   std::vector<ModelState*> states_;  // by replica
   std::uint64_t lastSerial_ = 0;

@@ -31,6 +31,8 @@ using sluice::testing::ChainRun;
 using sluice::testing::inputsOf;
 using sluice::testing::MapFeed;
 using sluice::testing::MapSink;
+using sluice::testing::PromptFeed;
+using sluice::testing::PromptSink;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -78,16 +80,6 @@ void delay(std::size_t lane, std::int64_t count) {
       break;
   }
 }
-
-/// As those of a model: the worker itself serves them, so that one thread does everything.
-struct PromptFeed : MapFeed {
-  using MapFeed::MapFeed;
-  bool mayBlock() const override { return false; }
-};
-struct PromptSink : MapSink {
-  using MapSink::MapSink;
-  bool mayBlock() const override { return false; }
-};
 
 /// What a pipeline with a device for each stage needs to run a step.
 struct StepWork {

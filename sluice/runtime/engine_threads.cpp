@@ -153,6 +153,21 @@ bool EngineThreads::fail(std::exception_ptr error) {
   return true;
 }
 
+void EngineThreads::attempt(FunctionRef<void()> part) {
+  if (failed.load()) {
+    return;
+  }
+  try {
+    const Turn::Work work(marks);
+    part();
+  } catch (DeviceError& error) {
+    addTasksInWork(error);
+    fail(std::current_exception());
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
 void EngineThreads::wakeAll() {
   for (Signal& signal : signals) {
     signal.epoch.fetch_add(1);

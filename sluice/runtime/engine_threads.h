@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/base/function_ref.h"
 #include "sluice/runtime/engine.h"
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/remote_link.h"
@@ -77,6 +78,10 @@ struct EngineThreads {
 
   void threadLoop(LaneClass laneClass, std::int32_t seen);
 
+  /// A part of the step in the thread of the caller, unless the step has failed; it fails with what
+  /// this throws.
+  void attempt(FunctionRef<void()> part);
+
   /// Ends the step. False: it has ended already.
   bool fail(std::exception_ptr error);
 
@@ -108,8 +113,8 @@ struct EngineThreads {
   void failWithQueues();
   /// Ends the step with the error that is being handled, which the queue of the lane reported.
   void failIn(LaneRun& lane, Error& error);
-  /// The lane of the same device that is in a task, one of kernels if there is; else the lane
-  /// itself.
+  /// The lane of the same device, or of a captured step any lane, that is in a task, one of kernels
+  /// if there is; else the lane itself.
   LaneRun& suspectOf(LaneRun& lane) const;
 
   void runNext(LaneRun& lane, TaskRoom& room);

@@ -39,8 +39,9 @@ void EngineThreads::failWithQueues() {
 
 void EngineThreads::failIn(LaneRun& lane, Error& error) {
   auto* const lost = dynamic_cast<DeviceError*>(&error);
-  // All queues of a lost device report it, also those that were idle.
-  LaneRun& suspect = lost != nullptr ? suspectOf(lane) : lane;
+  // All queues of a lost device report it, also those that were idle. A captured step is the work
+  // of one queue.
+  LaneRun& suspect = lost != nullptr || job.isCaptured ? suspectOf(lane) : lane;
   const std::int64_t task = std::min(suspect.done(), suspect.total() - 1);
   error.at(placeOf(suspect, task));
   if (lost != nullptr) {
@@ -54,8 +55,9 @@ void EngineThreads::failIn(LaneRun& lane, Error& error) {
 LaneRun& EngineThreads::suspectOf(LaneRun& lane) const {
   LaneRun* suspect = nullptr;
   for (const auto& other : job.lanes) {
-    if (other->isInTask(job.lanes) && other->plan().device == lane.plan().device &&
-        other->replica() == lane.replica()) {
+    const bool isNear = job.isCaptured || (other->plan().device == lane.plan().device &&
+                                           other->replica() == lane.replica());
+    if (isNear && other->isInTask(job.lanes)) {
       // Copies are held up by the loss more often than they cause it.
       if (other->plan().kind == program::LaneKind::Compute) {
         return *other;

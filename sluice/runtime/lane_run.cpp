@@ -250,6 +250,16 @@ const device::Event& LaneRun::event(std::int64_t count) const {
   return *events_[eventIndex(count)];
 }
 
+bool LaneRun::isUnblocked(std::int64_t count,
+                          std::span<const std::unique_ptr<LaneRun>> lanes) const {
+  bool unblocked = true;
+  forEachWait(count, lanes, [&](const LaneRun& lane, std::int64_t awaited) {
+    unblocked = lane.issued() > awaited;
+    return unblocked;
+  });
+  return unblocked;
+}
+
 void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) {
   if (asynchronous_) {
     forEachWait(count, lanes, [&](const LaneRun& lane, std::int64_t awaited) {
@@ -271,6 +281,12 @@ void LaneRun::endTask(std::int64_t count) {
   if (asynchronous_) {
     queue_->stamp(ended(), count + 1);
     queue_->record(*events_[eventIndex(count)]);
+  }
+}
+
+void LaneRun::endStep(device::Queue& queue) {
+  if (total_ > 0) {
+    queue.record(*events_[eventIndex(total_ - 1)]);
   }
 }
 

@@ -96,6 +96,7 @@ class LaneRun {
   LaneClass laneClass() const { return class_; }
   device::Queue& queue() { return *queue_; }
   const device::Queue& queue() const { return *queue_; }
+  device::Device& device() const { return device_; }
   bool isAsynchronous() const { return asynchronous_; }
   std::int64_t issued() const { return issued_.load(std::memory_order_acquire); }
   /// How many tasks are done.
@@ -124,10 +125,15 @@ class LaneRun {
   bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
     return readiness(count, lanes) == Readiness::Ready;
   }
+  /// Whether all that the task after the first `count` tasks waits for has been issued.
+  bool isUnblocked(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const;
   /// Makes the queue wait for what the task waits for, and stamps the begin of a timed task.
   void beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes);
   /// Stamps the end of the task, in the order of the queue.
   void endTask(std::int64_t count);
+  /// Notes that another queue has been given all tasks of the step, so that the event of the last
+  /// one stands for them.
+  void endStep(device::Queue& queue);
   /// The event that an asynchronous lane recorded at the end of an issued task.
   const device::Event& event(std::int64_t count) const;
   /// Ready tasks are taken in ascending order of this: by round, then by planned start.

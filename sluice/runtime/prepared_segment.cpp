@@ -1,5 +1,7 @@
 #include "sluice/runtime/prepared_segment.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
@@ -33,6 +35,10 @@ PreparedSegment::PreparedSegment(device::Device& device, std::span<const device:
     parts_.push_back({.kernels = device.prepare(calls.subspan(begin, end - begin))});
     begin = end;
   }
+}
+
+bool PreparedSegment::needsHost() const {
+  return std::ranges::any_of(parts_, [](const Part& part) { return part.host != nullptr; });
 }
 
 PreparedSegment::Captures PreparedSegment::capture(std::span<const device::Address> buffers) {

@@ -18,6 +18,9 @@ class PreparedSegment {
   /// `calls` use the numbers of buffers on the device.
   PreparedSegment(device::Device& device, std::span<const device::KernelCall> calls);
 
+  /// Whether the host runs some of its ops.
+  bool needsHost() const;
+
   /// The launches of its kernels in order; empty if the device captures nothing.
   using Captures = std::vector<std::unique_ptr<device::Capture>>;
   Captures capture(std::span<const device::Address> buffers);

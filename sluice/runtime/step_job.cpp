@@ -57,7 +57,10 @@ void runSegment(const StepJob& job,
   }
   if (job.checked.empty()) {
     PreparedSegment& prepared = *job.segments[segment];
-    prepared.run(lane.queue(), lane.addresses(), info, lane.capturesOf(count, prepared));
+    static const PreparedSegment::Captures kNone;
+    const PreparedSegment::Captures& captures =
+        job.records ? kNone : lane.capturesOf(count, prepared);
+    prepared.run(lane.queue(), lane.addresses(), info, captures);
   } else {
     job.checked[segment]->run(lane.queue(),
                               lane.addresses(),

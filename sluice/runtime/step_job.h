@@ -33,6 +33,8 @@ struct StepJob {
   std::atomic<bool>* wrote = nullptr;          ///< set before the first write of state
   bool workersServeHost = false;               ///< the host's callbacks do not block
   bool watchesFinite = false;                  ///< sums over replicas are checked like kernels
+  bool isCaptured = false;                     ///< one queue was given all tasks
+  bool records = false;    ///< queues record, so that launches are given one by one
   bool hasPacked = false;  ///< packed copies of variables are still there from the step before
 
   std::size_t replicas() const { return states.size(); }  ///< here

@@ -46,13 +46,22 @@ INSTANTIATE_TEST_SUITE_P(Matrix,
                          ::testing::ValuesIn(testing::strategyCases()),
                          [](const auto& tested) { return tested.param.name; });
 
-/// While it lives, new devices capture nothing and wait after every kernel.
-struct Synchronised {
-  Synchronised() { ::setenv("SLUICE_CUDA_SYNC", "1", 1); }
-  ~Synchronised() { ::unsetenv("SLUICE_CUDA_SYNC"); }
-  Synchronised(const Synchronised&) = delete;
-  Synchronised& operator=(const Synchronised&) = delete;
+/// While it lives, an environment variable is set for new devices.
+class Setting {
+ public:
+  explicit Setting(const char* name) : name_(name) { ::setenv(name_, "1", 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
 };
+
+/// Makes devices capture nothing and wait after every kernel.
+constexpr const char* kSynchronised = "SLUICE_CUDA_SYNC";
+/// Makes devices capture short steps as a whole.
+constexpr const char* kWholeSteps = "SLUICE_CUDA_WHOLE_STEPS";
 
 TEST(CudaCaptures, GiveTheBitsOfSingleLaunches) {
   Options options = onOneDevice();
@@ -60,7 +69,7 @@ TEST(CudaCaptures, GiveTheBitsOfSingleLaunches) {
       .setExecutionStrategy(PipelinedExecution(testing::threeStages()))
       .deviceIterations(testing::kUpdates);
   const testing::Bits captured = trained<BlockedGpt>(options);
-  const Synchronised synchronised;
+  const Setting synchronised(kSynchronised);
   EXPECT_EQ(differenceBetweenRounds(trained<BlockedGpt>(options), captured), "");
 }
 
@@ -78,6 +87,57 @@ std::vector<double> mnistLosses(const char* device) {
     losses.push_back(out.back().at(0));
   }
   return losses;
+}
+
+/// What it drops and how it is trained differ from step to step.
+struct DroppingNet : nn::Module {
+  nn::Linear first{*this, "first", 12, 16};
+  nn::Linear last{*this, "last", 16, 3};
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
+    {
+      const nn::Block block("B1");
+      x = nn::dropout(nn::relu(first(x)), 0.5);
+    }
+    const nn::Block block("B2");
+    x = last(x);
+    return {x, nn::crossEntropy(x, labels)};
+  }
+};
+
+/// All outputs of seven steps, of which the last ones are captured as a whole.
+std::vector<HostTensor> droppingSteps(const char* device) {
+  DroppingNet net;
+  Options options;
+  options.device(device).randomSeed(7).outputMode(OutputMode::All).deviceIterations(2);
+  options.setExecutionStrategy(PipelinedExecution("B1", "B2"));
+  options.training.gradientAccumulation(4);
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  const std::vector<TensorType> types = {{DType::F32, Shape{5, 12}}, {DType::I64, Shape{5}}};
+  std::vector<HostTensor> all;
+  for (int step = 0; step < 7; ++step) {
+    for (HostTensor& out : model.run(testing::makeInputs(types, step, 8))) {
+      all.push_back(std::move(out));
+    }
+  }
+  return all;
+}
+
+TEST(CudaCaptures, OfWholeStepsGiveTheBitsOfSingleLaunches) {
+  std::vector<HostTensor> captured;
+  std::vector<double> mnist;
+  {
+    const Setting whole(kWholeSteps);
+    captured = droppingSteps("cuda:0*2");
+    mnist = mnistLosses("cuda:0");
+  }
+  const Setting synchronised(kSynchronised);
+  const std::vector<HostTensor> single = droppingSteps("cuda:0*2");
+  ASSERT_EQ(captured.size(), single.size());
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    EXPECT_TRUE(captured[i].sameBits(single[i])) << "output " << i;
+  }
+  EXPECT_FALSE(single[0].sameBits(single[2])) << "steps that are all alike show nothing";
+  EXPECT_EQ(mnistLosses("cuda:0"), mnist);
 }
 
 TEST(CudaTraining, OfTheMnistNetworkFollowsTheCpu) {

@@ -50,6 +50,18 @@ class MapSink : public runtime::HostSink {
   const program::Program& program_;
 };
 
+/// As those of a model: they never wait, so that workers serve them.
+class PromptFeed : public MapFeed {
+ public:
+  using MapFeed::MapFeed;
+  bool mayBlock() const override { return false; }
+};
+class PromptSink : public MapSink {
+ public:
+  using MapSink::MapSink;
+  bool mayBlock() const override { return false; }
+};
+
 inline std::string deviceKind() {
   const char* kind = std::getenv("SLUICE_DEVICE");
   return kind == nullptr ? "cpu" : kind;

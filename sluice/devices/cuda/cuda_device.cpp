@@ -157,8 +157,11 @@ class CudaDevice final : public device::Device {
     if (queues().synchronise) {
       return nullptr;
     }
-    return std::make_unique<CudaCapture>(queues(), static_cast<CudaSegment&>(executable), buffers);
+    return std::make_unique<CudaCapture>(make_.gpu, static_cast<CudaSegment&>(executable), buffers);
   }
+  std::unique_ptr<device::Capture> doRecord(std::span<device::Queue* const> queues,
+                                            const ir::RunInfo& run,
+                                            FunctionRef<void()> give) override;
 
   /// Made when it is first needed.
   QueueContext& queues() {
@@ -175,6 +178,47 @@ class CudaDevice final : public device::Device {
   device::DeviceInfo info_;
   device::KernelTable table_;
 };
+
+/// Makes queues record as long as it lives.
+class RecordingQueues {
+ public:
+  RecordingQueues(std::span<device::Queue* const> queues, const CudaQueue::Recording& recording)
+      : queues_(queues) {
+    for (device::Queue* const queue : queues) {
+      static_cast<CudaQueue*>(queue)->beginRecording(recording);
+    }
+  }
+  ~RecordingQueues() {
+    for (device::Queue* const queue : queues_) {
+      static_cast<CudaQueue*>(queue)->endRecording();
+    }
+  }
+  RecordingQueues(const RecordingQueues&) = delete;
+  RecordingQueues& operator=(const RecordingQueues&) = delete;
+
+ private:
+  std::span<device::Queue* const> queues_;
+};
+
+std::unique_ptr<device::Capture> CudaDevice::doRecord(std::span<device::Queue* const> given,
+                                                      const ir::RunInfo& run,
+                                                      FunctionRef<void()> give) {
+  std::vector<cudaStream_t> streams;
+  for (device::Queue* const queue : given) {
+    streams.push_back(static_cast<CudaQueue*>(queue)->stream());
+    if (static_cast<CudaQueue*>(queue)->gpu() != make_.gpu) {
+      return nullptr;  // a graph over several GPUs was never tried
+    }
+  }
+  if (queues().synchronise || !queues().wholeSteps) {
+    return nullptr;
+  }
+  return std::make_unique<CudaCapture>(
+      make_.gpu, streams, [&](const RunNumbers* now, CopyNodes& copies) {
+        const RecordingQueues all(given, {.from = run, .now = now, .copies = &copies});
+        give();
+      });
+}
 
 }  // namespace
 

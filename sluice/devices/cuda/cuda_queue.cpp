@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::string_view kQueueTools = R"(
 extern "C" __global__ void set_run(Run* to, Run run) { *to = run; }
+extern "C" __global__ void move_run(Run* to, const Run* now, Run told) {
+  *to = {now->seed, now->microBatch + told.microBatch, told.microBatchInRound, told.replica};
+}
 struct Stamp { i64 number; i64 time; };
 extern "C" __global__ void stamp(Stamp* to, i64 number, i64 offset) {
   i64 now;
@@ -73,45 +76,6 @@ std::int64_t measureOffset(int gpu, const QueueTools& tools) {
   return known[gpu] = offset;
 }
 
-/// Streams that captures have used. They are kept: a library may remember the last stream that it
-/// was given.
-struct IdleStreams {
-  std::mutex mutex;
-  std::multimap<int, cudaStream_t> byGpu;
-};
-
-IdleStreams& idleStreams() {
-  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): guarded by its mutex
-  static auto* const kAll = new IdleStreams;
-  return *kAll;
-}
-
-/// Lends a stream.
-class Stream {
- public:
-  explicit Stream(int gpu) : gpu_(gpu) {
-    select(gpu);
-    const std::scoped_lock lock(idleStreams().mutex);
-    if (const auto found = idleStreams().byGpu.find(gpu); found != idleStreams().byGpu.end()) {
-      stream_ = found->second;
-      idleStreams().byGpu.erase(found);
-      return;
-    }
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
-  ~Stream() {
-    const std::scoped_lock lock(idleStreams().mutex);
-    idleStreams().byGpu.emplace(gpu_, stream_);
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  int gpu_;
-  cudaStream_t stream_ = nullptr;
-};
-
 /// A stamp that the host writes, in the order of the stream.
 struct HostStamp {
   device::Stamp& stamp;
@@ -140,6 +104,7 @@ void* mappedPointer(const void* host) {
 QueueTools::QueueTools(const MakeContext& context)
     : module(Modules::ofProcess().get(std::string(kQueueTools), context)),
       setRun(module->entry("set_run")),
+      moveRun(module->entry("move_run")),
       stamp(module->entry("stamp")) {
   for (const DType type : {DType::F32, DType::F64, DType::F16, DType::BF16}) {
     sums[static_cast<std::size_t>(type)] = module->entry(fmt::format("sum_{}", name(type)));
@@ -150,7 +115,8 @@ QueueContext::QueueContext(const MakeContext& context)
     : gpu(context.gpu),
       tools(context),
       faults(context.gpu),
-      synchronise(std::getenv("SLUICE_CUDA_SYNC") != nullptr) {
+      synchronise(std::getenv("SLUICE_CUDA_SYNC") != nullptr),
+      wholeSteps(std::getenv("SLUICE_CUDA_WHOLE_STEPS") != nullptr) {
   select(gpu);
   clockOffset = measureOffset(gpu, tools);
 }
@@ -187,35 +153,6 @@ bool CudaEvent::doAwait(std::chrono::milliseconds atMost) const {
   return true;
 }
 
-CudaCapture::CudaCapture(QueueContext& context,
-                         CudaSegment& segment,
-                         std::span<const device::Address> buffers)
-    : runMemory_(segment.readsRun() ? std::make_unique<CudaMemory>(context.gpu, sizeof(RunNumbers))
-                                    : nullptr) {
-  const std::vector<CudaSegment::Unit> units = segment.unitsFor(buffers);
-  launches_ = units.size();
-  const Stream stream(context.gpu);
-  // Relaxed: a kernel that is launched for the first time may have to be loaded.
-  check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed),
-        "cudaStreamBeginCapture");
-  cudaGraph_t recorded = nullptr;
-  try {
-    segment.record({.stream = stream.get(), .run = run()}, buffers, units);
-  } catch (...) {
-    static_cast<void>(cudaStreamEndCapture(stream.get(), &recorded));
-    static_cast<void>(cudaGraphDestroy(recorded));
-    throw;
-  }
-  check(cudaStreamEndCapture(stream.get(), &recorded), "cudaStreamEndCapture");
-  const cudaError_t result = cudaGraphInstantiate(&graph_, recorded, 0);
-  static_cast<void>(cudaGraphDestroy(recorded));
-  check(result, "cudaGraphInstantiate");
-}
-
-CudaCapture::~CudaCapture() {
-  static_cast<void>(cudaGraphExecDestroy(graph_));
-}
-
 CudaQueue::CudaQueue(QueueContext& context)
     : context_(context), runMemory_(context.gpu, sizeof(RunNumbers)) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -243,10 +180,28 @@ void CudaQueue::doSetRun(const ir::RunInfo& info) {
 }
 
 void CudaQueue::writeRun() {
-  if (!isRunWritten_) {
-    launchTool(context_.tools.setRun, 1, 1, stream_, runMemory_.pointer(), run_);
-    isRunWritten_ = true;
+  if (isRunWritten_) {
+    return;
   }
+  if (recording_) {
+    RunNumbers told = run_;
+    told.microBatch -= recording_->from.microBatch;
+    launchTool(context_.tools.moveRun, 1, 1, stream_, runMemory_.pointer(), recording_->now, told);
+  } else {
+    launchTool(context_.tools.setRun, 1, 1, stream_, runMemory_.pointer(), run_);
+  }
+  isRunWritten_ = true;
+}
+
+void CudaQueue::beginRecording(const Recording& recording) {
+  recording_ = recording;
+  isRunWritten_ = false;
+}
+
+void CudaQueue::endRecording() {
+  recording_.reset();
+  lastStamp_.clear();
+  isRunWritten_ = false;
 }
 
 void CudaQueue::doLaunch(device::Executable& executable, std::span<const device::Address> buffers) {
@@ -255,10 +210,14 @@ void CudaQueue::doLaunch(device::Executable& executable, std::span<const device:
   if (segment.readsRun()) {
     writeRun();
   }
-  segment.launch({.stream = stream_,
-                  .run = reinterpret_cast<RunNumbers*>(runMemory_.pointer()),
-                  .synchronise = context_.synchronise},
-                 buffers);
+  const CudaSegment::Launch how{.stream = stream_,
+                                .run = reinterpret_cast<RunNumbers*>(runMemory_.pointer()),
+                                .synchronise = context_.synchronise};
+  if (recording_) {
+    segment.record(how, buffers, segment.unitsFor(buffers));
+  } else {
+    segment.launch(how, buffers);
+  }
 }
 
 void CudaQueue::doReplay(device::Capture& capture) {
@@ -274,6 +233,9 @@ void CudaQueue::doCopy(device::Address to, device::Address from, std::size_t byt
   beginWork();
   check(cudaMemcpyAsync(pointerTo(to), pointerTo(from), bytes, cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
+  if (recording_) {
+    recording_->copies->add(stream_, to, from, bytes);
+  }
 }
 
 void CudaQueue::doFill(device::Address to, std::byte value, std::size_t bytes) {
@@ -319,6 +281,10 @@ void CudaQueue::doWait(const device::Event& event) {
 void CudaQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) {
   select(context_.gpu);
   void* const mapped = clock == device::steadyNanoseconds ? mappedPointer(&stamp) : nullptr;
+  if (mapped != nullptr && recording_) {
+    recordStamp(mapped, number);
+    return;
+  }
   if (mapped != nullptr) {
     launchTool(context_.tools.stamp, 1, 1, stream_, mapped, number, context_.clockOffset);
     return;
@@ -326,6 +292,16 @@ void CudaQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock
   auto work = std::make_unique<HostStamp>(HostStamp{stamp, number, clock});
   check(cudaLaunchHostFunc(stream_, writeStamp, work.get()), "cudaLaunchHostFunc");
   static_cast<void>(work.release());  // the function has it now
+}
+
+void CudaQueue::recordStamp(void* mapped, std::int64_t number) {
+  Nodes work = lastNodes(stream_);
+  Nodes before = work;
+  before.insert(before.end(), lastStamp_.begin(), lastStamp_.end());  // stamps keep their order
+  continueAfter(stream_, before);
+  launchTool(context_.tools.stamp, 1, 1, stream_, mapped, number, context_.clockOffset);
+  lastStamp_ = lastNodes(stream_);
+  continueAfter(stream_, work);
 }
 
 void CudaQueue::doFinish() {

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include <cuda_runtime_api.h>
 
 #include "sluice/device/device.h"
 #include "sluice/devices/cuda/compiler.h"
+#include "sluice/devices/cuda/cuda_capture.h"
 #include "sluice/devices/cuda/cuda_segment.h"
 
 namespace sluice::devices::cuda {
@@ -26,6 +28,7 @@ struct QueueTools {
 
   std::shared_ptr<const Module> module;
   const void* setRun;
+  const void* moveRun;
   const void* stamp;
   std::array<const void*, kNumDTypes> sums{};  ///< by type; null for integers
 };
@@ -39,6 +42,9 @@ struct QueueContext {
   Faults faults;
   std::int64_t clockOffset = 0;  ///< steady clock of the host minus the GPU's, in nanoseconds
   bool synchronise = false;      ///< SLUICE_CUDA_SYNC: wait after every kernel
+  /// SLUICE_CUDA_WHOLE_STEPS: short steps become one graph each. On request only until their bits
+  /// and errors have been tested on a GPU.
+  bool wholeSteps = false;
 };
 
 class CudaEvent final : public device::Event {
@@ -57,36 +63,25 @@ class CudaEvent final : public device::Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// The launches of a segment as a CUDA graph, with the numbers of the step in memory of its own.
-class CudaCapture final : public device::Capture {
- public:
-  CudaCapture(QueueContext& context,
-              CudaSegment& segment,
-              std::span<const device::Address> buffers);
-  ~CudaCapture() override;
-  CudaCapture(const CudaCapture&) = delete;
-  CudaCapture& operator=(const CudaCapture&) = delete;
-
-  cudaGraphExec_t graph() const { return graph_; }
-  /// Calls of the segment, those that are joined counted as one.
-  std::size_t launches() const { return launches_; }
-  /// Where its kernels read the numbers of the step; null if none does.
-  RunNumbers* run() const {
-    return runMemory_ ? reinterpret_cast<RunNumbers*>(runMemory_->pointer()) : nullptr;
-  }
-
- private:
-  std::unique_ptr<CudaMemory> runMemory_;
-  cudaGraphExec_t graph_ = nullptr;
-  std::size_t launches_ = 0;
-};
-
 class CudaQueue final : public device::Queue {
  public:
   explicit CudaQueue(QueueContext& context);
   ~CudaQueue() override;
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  int gpu() const { return context_.gpu; }
+
+  /// What a queue needs whose work is being recorded.
+  struct Recording {
+    ir::RunInfo from;                 ///< what the recorded numbers are counted from
+    const RunNumbers* now = nullptr;  ///< where a replay finds its own
+    CopyNodes* copies = nullptr;      ///< are noted here
+  };
+  /// From now on the stream belongs to a capture.
+  void beginRecording(const Recording& recording);
+  void endRecording();
 
  private:
   void doSetRun(const ir::RunInfo& info) override;
@@ -109,12 +104,16 @@ class CudaQueue final : public device::Queue {
   void beginWork() const;
   /// Writes the numbers of the step where kernels read them, if they have changed.
   void writeRun();
+  /// Stamps beside the work that follows, which does not wait for it.
+  void recordStamp(void* mapped, std::int64_t number);
 
   QueueContext& context_;
   cudaStream_t stream_ = nullptr;
   CudaMemory runMemory_;
   RunNumbers run_;
   bool isRunWritten_ = false;
+  std::optional<Recording> recording_;  // empty: work is done
+  Nodes lastStamp_;                     // while it records
 };
 
 }  // namespace sluice::devices::cuda

@@ -9,6 +9,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/compiler.h"
+#include "sluice/devices/cuda/cuda_capture.h"
 #include "sluice/devices/cuda/cuda_error.h"
 #include "sluice/devices/cuda/kernel_table.h"
 
@@ -86,35 +87,11 @@ std::vector<std::size_t> bytesOf(std::span<const TensorType> types,
   return bytes;
 }
 
-using Nodes = std::vector<cudaGraphNode_t>;
-
-/// Makes what the stream captures next follow these nodes and no others.
-void continueAfter(cudaStream_t stream, Nodes& nodes) {
-#if CUDART_VERSION >= 13000
-  const cudaError_t result = cudaStreamUpdateCaptureDependencies(
-      stream, nodes.data(), nullptr, nodes.size(), cudaStreamSetCaptureDependencies);
-#else
-  const cudaError_t result = cudaStreamUpdateCaptureDependencies(
-      stream, nodes.data(), nodes.size(), cudaStreamSetCaptureDependencies);
-#endif
-  check(result, "cudaStreamUpdateCaptureDependencies");
-}
-
-/// The nodes that the stream has captured last.
-Nodes lastNodes(cudaStream_t stream) {
-  cudaStreamCaptureStatus status{};
-  const cudaGraphNode_t* nodes = nullptr;
-  std::size_t count = 0;
-#if CUDART_VERSION >= 13000
-  const cudaGraphEdgeData* edges = nullptr;
-  const cudaError_t result =
-      cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, &edges, &count);
-#else
-  const cudaError_t result =
-      cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, nullptr, &nodes, &count);
-#endif
-  check(result, "cudaStreamGetCaptureInfo");
-  return {nodes, nodes + count};
+/// A call that launches nothing ends where those before it do.
+Nodes withoutRepeats(Nodes nodes) {
+  std::ranges::sort(nodes);
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
 }
 
 }  // namespace
@@ -275,21 +252,31 @@ void CudaSegment::record(const Launch& how,
                          std::span<const device::Address> buffers,
                          std::span<const Unit> units) {
   const std::vector<std::vector<std::size_t>> order = launchOrder(accessesOf(units, buffers));
+  const Nodes begin = lastNodes(how.stream);
   std::vector<Nodes> ends(units.size());
+  std::vector<bool> isLast(units.size(), true);  // no later unit follows it
   for (std::size_t u = 0; u < units.size(); ++u) {
-    Nodes before;
+    Nodes before = order[u].empty() ? begin : Nodes();
     for (const std::size_t earlier : order[u]) {
+      isLast[earlier] = false;
       before.insert(before.end(), ends[earlier].begin(), ends[earlier].end());
     }
-    std::ranges::sort(before);  // a call that launches nothing ends where those before it do
-    before.erase(std::unique(before.begin(), before.end()), before.end());
-    continueAfter(how.stream, before);
+    continueAfter(how.stream, withoutRepeats(std::move(before)));
     if (units[u].joined) {
       launchJoined(units[u], how, buffers);
     } else {
       launchCall(calls_[units[u].calls.front()], how, buffers);
     }
     ends[u] = lastNodes(how.stream);
+  }
+  Nodes all;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (isLast[u]) {
+      all.insert(all.end(), ends[u].begin(), ends[u].end());
+    }
+  }
+  if (!units.empty()) {
+    continueAfter(how.stream, withoutRepeats(std::move(all)));
   }
 }
 

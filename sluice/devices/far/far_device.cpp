@@ -80,6 +80,9 @@ class FarDevice final : public device::Device {
                                              std::span<const device::Address> buffers) override {
     return std::make_unique<FarCapture>(static_cast<FarSegment&>(executable), buffers);
   }
+  std::unique_ptr<device::Capture> doRecord(std::span<device::Queue* const> queues,
+                                            const ir::RunInfo& run,
+                                            FunctionRef<void()> give) override;
 
   device::DeviceInfo info_;
   std::unique_ptr<Workers> workers_;
@@ -88,6 +91,36 @@ class FarDevice final : public device::Device {
   device::KernelTable table_;
   std::shared_ptr<OrderCheck> orderCheck_;
 };
+
+/// Makes queues record as long as it lives.
+class RecordingQueues {
+ public:
+  RecordingQueues(std::span<device::Queue* const> queues, FarRecording& recording)
+      : queues_(queues) {
+    tell(&recording);
+  }
+  ~RecordingQueues() { tell(nullptr); }
+  RecordingQueues(const RecordingQueues&) = delete;
+  RecordingQueues& operator=(const RecordingQueues&) = delete;
+
+ private:
+  void tell(FarRecording* recording) const {
+    for (device::Queue* const queue : queues_) {
+      static_cast<FarQueue*>(queue)->recordInto(recording);
+    }
+  }
+
+  std::span<device::Queue* const> queues_;
+};
+
+std::unique_ptr<device::Capture> FarDevice::doRecord(std::span<device::Queue* const> queues,
+                                                     const ir::RunInfo& run,
+                                                     FunctionRef<void()> give) {
+  auto recording = std::make_unique<FarRecording>(run);
+  const RecordingQueues all(queues, *recording);
+  give();
+  return recording;
+}
 
 }  // namespace
 

@@ -69,6 +69,26 @@ FarCapture::FarCapture(FarSegment& segment, std::span<const device::Address> buf
   findBuffers(kernels_, buffers, pointers_);
 }
 
+ir::RunInfo FarRecording::moved(const ir::RunInfo& told, const ir::RunInfo& now) const {
+  return {.seed = now.seed,
+          .microBatch = now.microBatch + told.microBatch - from_.microBatch,
+          .microBatchInRound = told.microBatchInRound,
+          .replica = told.replica};
+}
+
+device::Address FarRecording::placed(device::Address recorded) const {
+  const auto found = places_.find({recorded.memory, recorded.offset});
+  return found == places_.end() ? recorded : found->second;
+}
+
+std::vector<OrderCheck::Use> FarRecording::uses() const {
+  std::vector<OrderCheck::Use> uses = uses_;
+  for (OrderCheck::Use& use : uses) {
+    use.at = placed(use.at);
+  }
+  return uses;
+}
+
 bool Progress::await(std::int64_t number, std::chrono::milliseconds atMost) const {
   if (isDone(number)) {
     return true;
@@ -159,6 +179,16 @@ FarQueue::FarQueue(Workers& workers,
 void FarQueue::check(std::string_view command, std::span<const OrderCheck::Use> uses) {
   if (check_ != nullptr) {
     check_->use(numberInCheck_, command, uses);
+    if (recording_ != nullptr) {
+      recording_->note(uses);
+    }
+  }
+}
+
+void FarQueue::recordInto(FarRecording* recording) {
+  recording_ = recording;
+  if (recording == nullptr && check_ != nullptr) {
+    check_->finish(numberInCheck_);
   }
 }
 
@@ -177,6 +207,12 @@ FarQueue::~FarQueue() {
 }
 
 void FarQueue::enqueue(Kind kind, FunctionRef<void(Command&)> describe) {
+  if (recording_ != nullptr) {
+    Command& command = recording_->add();
+    command.kind = kind;
+    describe(command);
+    return;
+  }
   {
     const std::scoped_lock lock(mutex_);
     const auto size = static_cast<std::int64_t>(ring_.size());
@@ -220,6 +256,11 @@ void FarQueue::doSetRun(const ir::RunInfo& info) {
 }
 
 void FarQueue::doReplay(device::Capture& capture) {
+  if (auto* const all = dynamic_cast<FarRecording*>(&capture)) {
+    check("recorded work", all->uses());
+    enqueue(Kind::ReplayAll, [&](Command& command) { command.recording = all; });
+    return;
+  }
   auto& captured = static_cast<FarCapture&>(capture);
   check("a launch", captured.uses());
   enqueue(Kind::Replay, [&](Command& command) { command.capture = &captured; });
@@ -263,8 +304,10 @@ void FarQueue::doSum(device::Address to,
 
 void FarQueue::doRecord(device::Event& event) {
   const std::scoped_lock lock(mutex_);
+  // What is recorded runs in the order in which it is given, so that nobody waits for its events.
+  const std::int64_t number = recording_ == nullptr ? accepted_ : 0;
   static_cast<FarEvent&>(event).set(
-      {progress_, accepted_, check_ == nullptr ? nullptr : check_->record(numberInCheck_), check_});
+      {progress_, number, check_ == nullptr ? nullptr : check_->record(numberInCheck_), check_});
 }
 
 void FarQueue::doWait(const device::Event& event) {
@@ -353,9 +396,11 @@ void FarQueue::execute(Command& command) {
     case Kind::Replay:
       launch(command.capture->kernels(), command.capture->pointers());
       break;
+    case Kind::ReplayAll:
+      replayAll(*command.recording);
+      break;
     case Kind::Copy:
-      travel(command.to, command.from, command.bytes);
-      std::memmove(pointerTo(command.to), pointerTo(command.from), command.bytes);
+      move(command.to, command.from, command.bytes);
       break;
     case Kind::Fill:
       std::memset(pointerTo(command.to), static_cast<int>(command.value), command.bytes);
@@ -376,6 +421,25 @@ void FarQueue::execute(Command& command) {
     case Kind::Nothing:
       break;
   }
+}
+
+void FarQueue::replayAll(FarRecording& recording) {
+  const ir::RunInfo now = run_;
+  for (Command& command : recording.commands()) {
+    if (command.kind == Kind::SetRun) {
+      run_ = recording.moved(command.info, now);
+    } else if (command.kind == Kind::Copy) {
+      move(recording.placed(command.to), recording.placed(command.from), command.bytes);
+    } else {
+      execute(command);
+    }
+  }
+  run_ = now;
+}
+
+void FarQueue::move(device::Address to, device::Address from, std::size_t bytes) const {
+  travel(to, from, bytes);
+  std::memmove(pointerTo(to), pointerTo(from), bytes);
 }
 
 void FarQueue::launch(cpu::CpuSegment& segment, std::span<std::byte* const> pointers) {

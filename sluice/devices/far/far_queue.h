@@ -88,6 +88,8 @@ class FarSegment final : public device::Executable {
   std::map<std::int32_t, BufferUse> uses_;
 };
 
+class FarRecording;
+
 /// The kernels of a segment, with the addresses of their buffers for the device's threads.
 class FarCapture final : public device::Capture {
  public:
@@ -108,6 +110,65 @@ struct FarLinks {
   device::Link peer;
 };
 
+struct FarCommand {
+  enum class Kind : std::uint8_t {
+    SetRun,
+    Launch,
+    Replay,
+    ReplayAll,
+    Copy,
+    Fill,
+    Sum,
+    Wait,
+    Stamp,
+    Nothing
+  };
+  Kind kind = Kind::Nothing;
+  FarSegment* segment = nullptr;
+  FarCapture* capture = nullptr;
+  FarRecording* recording = nullptr;
+  std::vector<device::Address> buffers;  // of a launch, or the terms of a sum
+  ir::RunInfo info;
+  device::Address to;
+  device::Address from;
+  std::size_t bytes = 0;
+  std::byte value{0};
+  DType type = DType::F32;
+  std::int64_t number = 0;  // of elements, or of a stamp
+  FarEvent::Place place;
+  device::Stamp* stamp = nullptr;
+  device::Clock clock = nullptr;
+};
+
+/// The commands that several queues were given, in one order that keeps theirs.
+class FarRecording final : public device::Capture {
+ public:
+  explicit FarRecording(const ir::RunInfo& from) : from_(from) {}
+  /// The next command, to be filled in.
+  FarCommand& add() { return commands_.emplace_back(); }
+  /// Notes uses for the check of whoever replays.
+  void note(std::span<const OrderCheck::Use> uses) {
+    uses_.insert(uses_.end(), uses.begin(), uses.end());
+  }
+  std::vector<FarCommand>& commands() { return commands_; }
+  /// Of the next replay.
+  std::vector<OrderCheck::Use> uses() const;
+  /// Where a replay copies from or to what was recorded.
+  device::Address placed(device::Address recorded) const;
+  /// What a recorded command was told, moved to a replay's own numbers.
+  ir::RunInfo moved(const ir::RunInfo& told, const ir::RunInfo& now) const;
+
+ private:
+  void doRedirect(device::Address recorded, device::Address now) override {
+    places_[{recorded.memory, recorded.offset}] = now;
+  }
+
+  ir::RunInfo from_;
+  std::vector<FarCommand> commands_;
+  std::vector<OrderCheck::Use> uses_;
+  std::map<std::pair<const device::Memory*, std::size_t>, device::Address> places_;  // redirected
+};
+
 class FarQueue final : public device::Queue {
  public:
   /// The queues of a device share `workers`; `compute` lets the kernels of one queue at a time use
@@ -120,24 +181,13 @@ class FarQueue final : public device::Queue {
   FarQueue(const FarQueue&) = delete;
   FarQueue& operator=(const FarQueue&) = delete;
 
+  /// From now on commands go to the recording. Null: to the thread again, after those of the
+  /// recording for the order check.
+  void recordInto(FarRecording* recording);
+
  private:
-  enum class Kind : std::uint8_t { SetRun, Launch, Replay, Copy, Fill, Sum, Wait, Stamp, Nothing };
-  struct Command {
-    Kind kind = Kind::Nothing;
-    FarSegment* segment = nullptr;
-    FarCapture* capture = nullptr;
-    std::vector<device::Address> buffers;  // of a launch, or the terms of a sum
-    ir::RunInfo info;
-    device::Address to;
-    device::Address from;
-    std::size_t bytes = 0;
-    std::byte value{0};
-    DType type = DType::F32;
-    std::int64_t number = 0;  // of elements, or of a stamp
-    FarEvent::Place place;
-    device::Stamp* stamp = nullptr;
-    device::Clock clock = nullptr;
-  };
+  using Command = FarCommand;
+  using Kind = FarCommand::Kind;
 
   void doSetRun(const ir::RunInfo& info) override;
   void doLaunch(device::Executable& executable, std::span<const device::Address> buffers) override;
@@ -164,7 +214,9 @@ class FarQueue final : public device::Queue {
   }
   void work();
   void execute(Command& command);
+  void replayAll(FarRecording& recording);
   void launch(cpu::CpuSegment& segment, std::span<std::byte* const> pointers);
+  void move(device::Address to, device::Address from, std::size_t bytes) const;
   void sum(Command& command);
   void travel(device::Address to, device::Address from, std::size_t bytes) const;
 
@@ -173,6 +225,7 @@ class FarQueue final : public device::Queue {
   FarLinks links_;
   std::shared_ptr<OrderCheck> check_;
   std::size_t numberInCheck_ = 0;
+  FarRecording* recording_ = nullptr;  // null: commands are run
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   ir::RunInfo run_;  // as of the command that the thread runs
   std::vector<std::byte*> pointers_;
