@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -124,6 +125,18 @@ double sumOver(runtime::Communicator& all, double mine) {
 
 constexpr int kSteps = 5;
 
+/// mpirun gives each process cores of its own.
+void useAllCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    CPU_SET(core, &cores);
+  }
+  if (sched_setaffinity(0, sizeof(cores), &cores) != 0) {
+    raise<DeviceError>("cannot use all cores");
+  }
+}
+
 /// The process that steps alone: a copy of this one from before MPI, with all cores.
 class Alone {
  public:
@@ -139,6 +152,7 @@ class Alone {
     if (fork() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+      useAllCores();
       for (int number = 0; read(there[0], &number, sizeof(number)) == sizeof(number);) {
         const Times times = serve(number);
         write(back[1], times.wall.data(), kSteps * sizeof(double));

@@ -8,8 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/device/queue.h"
@@ -38,12 +41,14 @@ class Communicator {
 
   // Work that the queue was given before comes first.
 
-  /// Returns once the bytes were received, so that a sender is at most one message ahead.
+  /// Returns once the bytes may change again. A sender gets a few messages ahead, not more.
   void send(device::Queue& queue,
             std::int32_t to,
             std::int64_t number,
             device::Address from,
             std::size_t bytes);
+  /// Whether the next such send would wait for nobody.
+  bool leavesAtOnce(std::int32_t to, std::int64_t number);
   void receive(device::Queue& queue,
                std::int32_t from,
                std::int64_t number,
@@ -76,7 +81,12 @@ class Communicator {
   void interrupt(std::string_view reason) { doInterrupt(reason); }
 
  private:
+  /// By rank and number of messages.
+  using Counts = std::map<std::pair<std::int32_t, std::int64_t>, std::int64_t>;
+
   void requireOther(std::int32_t rank) const;
+  /// Counts one more.
+  std::int64_t countOf(Counts& counts, std::int32_t rank, std::int64_t number);
   void postFrom(device::Queue& queue,
                 std::int32_t to,
                 std::int64_t number,
@@ -92,11 +102,15 @@ class Communicator {
   virtual MessageBytes doTake(std::int32_t from,
                               std::int64_t number,
                               std::chrono::milliseconds patience) = 0;
+  virtual bool doHas(std::int32_t from, std::int64_t number) = 0;
   virtual void doInterrupt(std::string_view reason) = 0;
 
   std::int32_t rank_;
   std::int32_t size_;
   std::chrono::milliseconds patience_;
+  std::mutex mutex_;  // guards all below
+  Counts sent_;
+  Counts received_;
 };
 
 inline constexpr std::chrono::minutes kPatience{10};

@@ -65,8 +65,9 @@ TEST(Communicator, RefusesAMessageOfAnotherSizeAndFreesTheSender) {
   const auto errors = onAllRanks(2, "cpu", [](Rank& rank) {
     Communicator& c = rank.communicator;
     if (c.rank() == 0) {
-      c.send(*rank.queue, 1, 5, rank.at(0), 8);
-      return;
+      for (;;) {  // until it has to wait
+        c.send(*rank.queue, 1, 5, rank.at(0), 8);
+      }
     }
     try {
       c.receive(*rank.queue, 0, 5, rank.at(0), 4);
@@ -77,6 +78,27 @@ TEST(Communicator, RefusesAMessageOfAnotherSizeAndFreesTheSender) {
   });
   EXPECT_THAT(errors[0], HasSubstr("sizes differ"));
   EXPECT_THAT(errors[1], HasSubstr("message 5 from rank 0 to rank 1 has 8 bytes, 4 were expected"));
+}
+
+TEST(Communicator, ASenderIsFourMessagesAheadAtMost) {
+  const auto all = makeLocalCommunicators(2, std::chrono::milliseconds(1));
+  const Rank sender(*all[0], "cpu");
+  const Rank receiver(*all[1], "cpu");
+  const auto send = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      all[0]->send(*sender.queue, 1, 5, sender.at(0), 8);
+    }
+  };
+  send(4);
+  EXPECT_FALSE(all[0]->leavesAtOnce(1, 5));
+  EXPECT_TRUE(all[0]->leavesAtOnce(1, 6));
+  for (int i = 0; i < 2; ++i) {
+    all[1]->receive(*receiver.queue, 0, 5, receiver.at(0), 8);
+  }
+  EXPECT_TRUE(all[0]->leavesAtOnce(1, 5));
+  send(2);
+  EXPECT_THAT(testing::messageOf<DeviceError>([&] { send(1); }),
+              HasSubstr("rank 0 has waited 0 s for rank 1"));
 }
 
 TEST(Communicator, WaitsEndWhenItIsInterrupted) {

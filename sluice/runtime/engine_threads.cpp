@@ -63,15 +63,20 @@ void EngineThreads::growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) 
   constexpr std::size_t kMost = 32;
   std::size_t remote = 0;
   std::size_t messages = 0;
+  std::size_t sends = 0;
   for (const auto& lane : lanes) {
     const program::LaneKind kind = lane->plan().kind;
     const bool isMessage = lane->laneClass() == LaneClass::Remote &&
                            kind != program::LaneKind::Fetch && kind != program::LaneKind::Flush;
     messages += isMessage ? 1 : 0;
     remote += lane->laneClass() == LaneClass::Remote && !isMessage ? 1 : 0;
+    sends += lane->laneClass() == LaneClass::Send ? 1 : 0;
   }
   for (; remoteThreads < messages + std::min(remote, kMost); ++remoteThreads) {
     addThread(LaneClass::Remote);
+  }
+  for (; sendThreads < sends; ++sendThreads) {
+    addThread(LaneClass::Send);
   }
 }
 
@@ -88,7 +93,7 @@ int spareCores(LaneClass laneClass) {
 void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
   const Running counted;
   TaskRoom room;
-  if (laneClass == LaneClass::Remote) {
+  if (laneClass == LaneClass::Remote || laneClass == LaneClass::Send) {
     becomePrompt();  // it waits for others, and others for it
   }
   for (;;) {
@@ -187,6 +192,9 @@ void EngineThreads::runTasks(LaneClass laneClass, TaskRoom& room) {
     const Next next = claimReady(laneClass);
     if (next.lane != nullptr) {
       runNext(*next.lane, room);
+      if (laneClass == LaneClass::Send) {
+        signal.raise();
+      }
       continue;
     }
     if (next.pending != nullptr) {
@@ -264,6 +272,25 @@ EngineThreads::Next EngineThreads::claimReady(LaneClass laneClass) {
   }
 }
 
+bool EngineThreads::sendAtOnce(TaskRoom& room) {
+  Signal& signal = signals[static_cast<std::size_t>(LaneClass::Send)];
+  while (!over()) {
+    // Whoever gives up a lane writes this, too, before it looks again: of two that meet at a lane
+    // the second sees its next task.
+    signal.epoch.fetch_add(1);
+    const Next next = claimReady(LaneClass::Send);
+    if (next.lane == nullptr) {
+      return next.pending == nullptr;
+    }
+    if (!leavesAtOnce(job, *next.lane)) {
+      next.lane->release();
+      return false;
+    }
+    runNext(*next.lane, room);
+  }
+  return true;
+}
+
 std::string EngineThreads::placeOf(const LaneRun& lane, std::int64_t count) {
   const Task& task = lane.task(count);
   return fmt::format("{} of micro-batch {}, round {}, device {}",
@@ -317,6 +344,10 @@ void EngineThreads::runNext(LaneRun& lane, TaskRoom& room) {
   // Remote tasks of one lane follow each other in any of their threads.
   if (lane.signals(count, LaneClass::Remote) || lane.laneClass() == LaneClass::Remote) {
     signals[static_cast<std::size_t>(LaneClass::Remote)].raise();
+  }
+  // A thread that would have to be woken for it comes late where kernels run on all cores.
+  if (lane.signals(count, LaneClass::Send) && !sendAtOnce(room)) {
+    signals[static_cast<std::size_t>(LaneClass::Send)].raise();
   }
   if (last && lanesLeft.fetch_sub(1) == 1) {
     wakeAll();

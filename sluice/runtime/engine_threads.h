@@ -101,6 +101,9 @@ struct EngineThreads {
   Next claimReady(LaneClass laneClass);
   Next lookForReady(LaneClass laneClass);  ///< without claiming it
 
+  /// Sends the messages that are ready, as long as they leave at once; false: one has to wait.
+  bool sendAtOnce(TaskRoom& room);
+
   static std::string placeOf(const LaneRun& lane, std::int64_t count);
 
   /// Adds the tasks that queues have begun and not ended: an asynchronous device reports an error
@@ -170,6 +173,7 @@ struct EngineThreads {
   std::array<Signal, kLaneClasses> signals;   // by LaneClass
   std::array<Search, kLaneClasses> searches;  // likewise
   std::size_t remoteThreads = 0;
+  std::size_t sendThreads = 0;
   RemoteLinks links;
   alignas(64) std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.

@@ -113,9 +113,13 @@ MessageBytes sumOf(const Group& group,
                    DType type,
                    std::int64_t elements) {
   const std::size_t ranks = group.ranks.size();
+  const std::size_t whole = static_cast<std::size_t>(elements) * byteSize(type);
+  if (addsWhole(ranks * sources.size(), whole)) {
+    const std::vector<Part> all(ranks, {.begin = 0, .bytes = whole});
+    return sumShare(group, queue, number, sources, type, all);
+  }
   const std::size_t each = (static_cast<std::size_t>(elements) + ranks - 1) / ranks;
-  const std::vector<Part> shares =
-      sharesOf(ranks, static_cast<std::size_t>(elements) * byteSize(type), each * byteSize(type));
+  const std::vector<Part> shares = sharesOf(ranks, whole, each * byteSize(type));
   return gathered(group, number, sumShare(group, queue, number, sources, type, shares), shares);
 }
 

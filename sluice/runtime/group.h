@@ -1,9 +1,11 @@
 // Group: the ranks that hold replicas of the same devices, in the order of their replicas, and what
 // they do with the terms of all replicas. Every rank of a group has as many replicas as the others.
 // A sum adds up the replicas in their order, element by element, wherever they are: it has the bits
-// of a sum in one process. Each rank adds up one part of the elements, and the parts are gathered.
+// of a sum in one process. Each rank adds up one part of the elements, and the parts are gathered;
+// or each has all terms and adds up all elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,6 +22,12 @@ struct Group {
 
   bool isWhole() const { return ranks.size() < 2; }  ///< all replicas are here
 };
+
+/// Whether every rank adds up a whole sum of so many bytes: few are sent to all at once, instead of
+/// a part to each and the sums back.
+constexpr bool addsWhole(std::size_t replicas, std::size_t bytes) {
+  return replicas * bytes <= 32 * 1024;
+}
 
 /// The sum of the terms of all replicas; `sources` are those of the replicas here.
 MessageBytes sumOf(const Group& group,

@@ -4,21 +4,81 @@
 
 namespace sluice::runtime {
 
+Inbox::Wait::Wait(Inbox& inbox, const Key& key) : inbox_(inbox), key_(key) {
+  const std::scoped_lock lock(inbox_.mutex_);
+  place_ = inbox_.waits_.insert(inbox_.waits_.end(), this);
+}
+
+Inbox::Wait::~Wait() {
+  const std::scoped_lock lock(inbox_.mutex_);
+  inbox_.waits_.erase(place_);
+}
+
+bool Inbox::Wait::isOver() const {
+  const std::scoped_lock lock(inbox_.mutex_);
+  return inbox_.isOver(key_);
+}
+
+void Inbox::Wait::sleepUntil(Clock::time_point end) {
+  std::unique_lock lock(inbox_.mutex_);
+  woken_.wait_until(lock, end, [&] { return called_ || inbox_.isOver(key_); });
+  called_ = false;
+}
+
+bool Inbox::isOver(const Key& key) const {
+  return messages_.contains(key) || !reason_.empty() || left_.contains(key.from);
+}
+
+void Inbox::wakeAll() {
+  for (Wait* const wait : waits_) {
+    wait->woken_.notify_all();
+  }
+}
+
+bool Inbox::callOne() {
+  const std::scoped_lock lock(mutex_);
+  for (Wait* const wait : waits_) {
+    if (!isOver(wait->key_)) {
+      wait->called_ = true;
+      wait->woken_.notify_all();
+      return true;
+    }
+  }
+  return false;
+}
+
 void Inbox::deliver(const Key& key, MessageBytes bytes) {
   const std::scoped_lock lock(mutex_);
   messages_[key].push_back(std::move(bytes));
-  changed_.notify_all();
+  for (Wait* const wait : waits_) {
+    if (wait->key_ == key) {
+      wait->woken_.notify_all();
+    }
+  }
+}
+
+bool Inbox::has(const Key& key) const {
+  const std::scoped_lock lock(mutex_);
+  return messages_.contains(key);
 }
 
 MessageBytes Inbox::take(const Key& key, std::int32_t me, std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  const auto isThere = [&] { return messages_.contains(key); };
-  const bool ended = changed_.wait_for(
-      lock, patience, [&] { return isThere() || !reason_.empty() || left_.contains(key.from); });
+  const Clock::time_point end = Clock::now() + patience;
+  {
+    Wait wait(*this, key);
+    while (!wait.isOver() && Clock::now() < end) {
+      wait.sleepUntil(end);
+    }
+  }
+  return fetch(key, me, patience);
+}
+
+MessageBytes Inbox::fetch(const Key& key, std::int32_t me, std::chrono::milliseconds patience) {
+  const std::scoped_lock lock(mutex_);
   if (!reason_.empty()) {
     raise<DeviceError>("the other owners of the program were told to stop: {}", reason_);
   }
-  if (!ended) {
+  if (!isOver(key)) {
     raise<DeviceError>(
         "rank {} has waited {} s for rank {}, which lives and sends nothing: do all processes make "
         "the same calls? SLUICE_PEER_PATIENCE sets these seconds",
@@ -26,14 +86,14 @@ MessageBytes Inbox::take(const Key& key, std::int32_t me, std::chrono::milliseco
         patience.count() / 1000,
         key.from);
   }
-  if (!isThere()) {
+  const auto found = messages_.find(key);
+  if (found == messages_.end()) {
     raise<DeviceError>(
         "rank {} has ended, and rank {} waits for a message from it: all processes must make the "
         "same calls",
         key.from,
         me);
   }
-  const auto found = messages_.find(key);
   MessageBytes bytes = std::move(found->second.front());
   found->second.pop_front();
   if (found->second.empty()) {
@@ -47,7 +107,7 @@ void Inbox::interrupt(std::string_view reason) {
   if (reason_.empty()) {
     reason_ = reason.empty() ? "no reason was given" : reason;
   }
-  changed_.notify_all();
+  wakeAll();
 }
 
 bool Inbox::isInterrupted() const {
@@ -58,7 +118,7 @@ bool Inbox::isInterrupted() const {
 void Inbox::leave(std::int32_t rank) {
   const std::scoped_lock lock(mutex_);
   left_.insert(rank);
-  changed_.notify_all();
+  wakeAll();
 }
 
 bool Inbox::hasLeft(std::int32_t rank) const {

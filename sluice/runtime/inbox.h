@@ -1,6 +1,6 @@
 // Inbox: messages that have arrived at a rank and that nobody has taken yet. Of messages with the
-// same sender, context and number the first to arrive is the first to be taken. Private to the
-// runtime module.
+// same sender, context and number the first to arrive is the first to be taken. A message wakes
+// only the thread that waits for it. Private to the runtime module.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -27,10 +28,38 @@ class Inbox {
     auto operator<=>(const Key&) const = default;
   };
 
+  using Clock = std::chrono::steady_clock;
+
+  /// A thread that waits for a message, as long as it lives.
+  class Wait {
+   public:
+    Wait(Inbox& inbox, const Key& key);
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+    ~Wait();
+    /// Whether the message is there or will never be.
+    bool isOver() const;
+    /// Sleeps until it is over, until this thread is called, or until the end.
+    void sleepUntil(Clock::time_point end);
+
+   private:
+    friend class Inbox;
+    Inbox& inbox_;
+    Key key_;
+    std::condition_variable woken_;
+    bool called_ = false;  // guarded by the inbox
+    std::list<Wait*>::iterator place_;
+  };
+
   void deliver(const Key& key, MessageBytes bytes);
+  bool has(const Key& key) const;
   /// Waits until there is one. Throws DeviceError if it was interrupted, if the sender has left, or
   /// if none has come after `patience`; `me` is the rank that waits.
   MessageBytes take(const Key& key, std::int32_t me, std::chrono::milliseconds patience);
+  /// The same after a wait for the message that took as long as `patience` or is over.
+  MessageBytes fetch(const Key& key, std::int32_t me, std::chrono::milliseconds patience);
+  /// Wakes one of the threads that wait; false: none does.
+  bool callOne();
 
   /// Ends all waits, now and later. The first reason counts.
   void interrupt(std::string_view reason);
@@ -40,8 +69,11 @@ class Inbox {
   bool hasLeft(std::int32_t rank) const;
 
  private:
+  bool isOver(const Key& key) const;  // with the mutex
+  void wakeAll();                     // with the mutex
+
   mutable std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
+  std::list<Wait*> waits_;
   std::map<Key, std::deque<MessageBytes>> messages_;
   std::set<std::int32_t> left_;
   std::string reason_;

@@ -28,9 +28,10 @@ LaneClass classOfKind(program::LaneKind kind) {
       return LaneClass::Host;
     case program::LaneKind::Fetch:
     case program::LaneKind::Flush:
-    case program::LaneKind::Send:
     case program::LaneKind::Receive:
       return LaneClass::Remote;
+    case program::LaneKind::Send:
+      return LaneClass::Send;
     case program::LaneKind::Compute:
     case program::LaneKind::Exchange:
       break;

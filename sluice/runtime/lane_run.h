@@ -21,10 +21,11 @@
 
 namespace sluice::runtime {
 
-/// Which threads run a lane: the workers, the thread whose tasks may block in the host's code, or
-/// the threads that wait for remote memory.
-enum class LaneClass : std::uint8_t { Device, Host, Remote };
-inline constexpr std::size_t kLaneClasses = 3;
+/// Which threads run a lane: the workers, the thread whose tasks may block in the host's code, the
+/// threads that wait for remote memory or for messages, or whoever has a message ready that may
+/// leave at once, and otherwise threads that wait until it may.
+enum class LaneClass : std::uint8_t { Device, Host, Remote, Send };
+inline constexpr std::size_t kLaneClasses = 4;
 
 /// Whether the next task of a lane may be issued. Blocked: a task that it waits for has not been
 /// issued. Pending: all have, but the host has to wait until one of them is done.

@@ -11,19 +11,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
-#include "sluice/base/prompt_thread.h"
 
 namespace sluice::runtime {
 namespace {
 
-/// How long the thread sleeps if nothing has happened: while a message is under way, or may soon
-/// come from somebody who cannot ring; once none has come for many such naps; where all can ring.
-constexpr std::chrono::microseconds kNap{20};
-constexpr std::chrono::microseconds kLongNap{500};
-constexpr std::chrono::microseconds kSleep{5000};
-constexpr int kShortNaps = 2000;
-/// MPI tells what came during the call before.
-constexpr int kAsks = 3;
 /// How long the last messages of a process may take if another one is lost.
 constexpr std::chrono::milliseconds kGrace{1000};
 
@@ -82,21 +73,20 @@ PostOffice::~PostOffice() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;
+    changed_.notify_all();
   }
   bell_.ring(bell_.address());
   thread_.join();
 }
 
 void PostOffice::put(std::int32_t to, MailHeader header, MessageBytes body) {
-  bool rings = false;
   {
     const std::scoped_lock lock(mutex_);
     posted_.push_back({.rank = to, .header = header, .body = std::move(body)});
     idle_ = false;
-    rings = std::exchange(asleep_, false);
   }
-  if (rings) {
-    bell_.ring(bell_.address());
+  if (looking_.load() != std::this_thread::get_id()) {  // else it sends what it tells others
+    lookNow();
   }
 }
 
@@ -192,7 +182,12 @@ void PostOffice::ringAt(Peer& peer) const {
   }
 }
 
-bool PostOffice::sendPosted() {
+bool PostOffice::hasPosted() const {
+  const std::scoped_lock lock(mutex_);
+  return !posted_.empty();
+}
+
+void PostOffice::sendPosted() {
   std::deque<Mail> fresh;
   {
     const std::scoped_lock lock(mutex_);
@@ -206,7 +201,6 @@ bool PostOffice::sendPosted() {
   for (const std::int32_t rank : to) {
     ringAt(peers_[static_cast<std::size_t>(rank)]);
   }
-  return !fresh.empty();
 }
 
 void PostOffice::noteIdle() {
@@ -229,6 +223,7 @@ void PostOffice::meet(std::int32_t rank, const MessageBytes& introduction) {
 }
 
 void PostOffice::deliver(Mail mail) {
+  delivered_ = true;
   switch (mail.header.kind) {
     case MailKind::Data:
       inbox_.deliver({mail.rank, mail.header.context, mail.header.number}, std::move(mail.body));
@@ -269,41 +264,6 @@ void PostOffice::watchPeers(Clock::time_point now) {
           "reached (SLUICE_PEER_TIMEOUT sets these seconds)",
           nameOf(r),
           std::chrono::duration<double>(timeout_).count()));
-    }
-  }
-}
-
-std::chrono::microseconds PostOffice::napAfter(int naps) const {
-  bool allRing = true;
-  for (std::int32_t r = 0; r < size_; ++r) {
-    allRing = allRing && (r == rank_ || peers_[static_cast<std::size_t>(r)].bell.has_value());
-  }
-  if (naps < kShortNaps && (carrier_.isMoving() || !allRing)) {
-    return kNap;
-  }
-  return allRing && !carrier_.isMoving() ? kSleep : kLongNap;
-}
-
-void PostOffice::run() {
-  becomePrompt();
-  int naps = 0;
-  for (;;) {
-    const bool sent = sendPosted();
-    const bool moved = carrier_.move([this](Mail mail) { deliver(std::move(mail)); });
-    noteIdle();
-    watchPeers(Clock::now());
-    naps = sent || moved ? 0 : naps + 1;
-    bool sleeps = false;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (stop_) {
-        return;
-      }
-      sleeps = naps >= kAsks && posted_.empty();
-      asleep_ = sleeps;
-    }
-    if (sleeps && bell_.sleep(napAfter(naps))) {  // it hears a ring after the lock, too
-      naps = 0;
     }
   }
 }

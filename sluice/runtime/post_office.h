@@ -1,6 +1,10 @@
-// PostOffice: the thread that sends and receives the messages of a process. Private to the runtime.
+// PostOffice: sends and receives the messages of a process. A thread that posts one sends it, and
+// the first of those that wait for one sits at the desk: it looks after all messages and sleeps
+// until the bell rings. If nobody waits, a thread of the office sits there. So a message wakes
+// nobody but the thread that it is for. Private to the runtime.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -11,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/base/function_ref.h"
 #include "sluice/mpi/transport.h"
 #include "sluice/runtime/doorbell.h"
 #include "sluice/runtime/inbox.h"
@@ -43,6 +48,8 @@ class PostOffice {
   std::int32_t size() const { return size_; }
 
   void post(std::int32_t to, std::int32_t context, std::int64_t number, MessageBytes bytes);
+  /// Inbox::take, by a thread that looks after messages while it waits.
+  MessageBytes take(const Inbox::Key& key, Milliseconds patience);
   /// Ends the waits of all ranks.
   void interrupt(std::string_view reason);
   /// Tells the others who this is and waits until all have done so; throws DeviceError otherwise.
@@ -59,10 +66,17 @@ class PostOffice {
     std::optional<Introduction> introduction;
   };
 
+  void lookNow();
+  bool look();
+  bool mayNap(int naps);
+  void serveUntil(FunctionRef<bool()> isOver);
+  bool isDeserted() const;
+  void wakeDesk();
   void run();
   void put(std::int32_t to, MailHeader header, MessageBytes body);
   void tellAll(MailKind kind, const MessageBytes& body);
-  bool sendPosted();
+  bool hasPosted() const;
+  void sendPosted();
   void ringAt(Peer& peer) const;
   void deliver(Mail mail);
   void meet(std::int32_t rank, const MessageBytes& introduction);
@@ -76,17 +90,24 @@ class PostOffice {
   Milliseconds timeout_;
   Inbox inbox_;
   Doorbell bell_;
-  // Only the thread uses these:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> waiting_{0};           // threads in take
+  std::atomic<bool> officeSits_{false};   // the thread of the office is at the desk
+  std::atomic<std::thread::id> looking_;  // the thread that looks
+  std::atomic<int> attended_{0};          // threads at the desk: one or none
+  std::mutex desk_;                       // of the one thread that may sleep on the bell
+  std::mutex look_;                       // guards these:
   MailCarrier carrier_;
+  bool delivered_ = false;  // since the thread that looks began
   Clock::time_point lastBeat_;
   Clock::time_point lastTurn_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::deque<Mail> posted_;
-  std::vector<Peer> peers_;  // heard and bell belong to the thread
-  bool asleep_ = false;
-  bool stop_ = false;
-  bool idle_ = false;  // all that was posted has been sent
+  std::vector<Peer> peers_;  // heard and bell are guarded by `look_`
+  bool asleep_ = false;      // who is at the desk waits for the bell
+  bool called_ = false;      // who is at the desk, or will be, has something to look after
+  bool idle_ = false;        // all that was posted has been sent
   std::thread thread_;
 };
 

@@ -103,11 +103,16 @@ TEST(PostOffice, RefusesOtherVersionsInAllRanks) {
   }
 }
 
-TEST(PostOffice, NamesARankThatGivesNoSignOfLife) {
-  Offices offices(std::chrono::milliseconds(200));
+/// Introduces both ranks.
+void introduce(const Offices& offices) {
   std::thread other([&] { offices.ranks[1]->introduce({"0.1.0", "there", 42}); });
   offices.ranks[0]->introduce({"0.1.0", "here", 41});
   other.join();
+}
+
+TEST(PostOffice, NamesARankThatGivesNoSignOfLife) {
+  Offices offices(std::chrono::milliseconds(200));
+  introduce(offices);
   offices.ranks[1].reset();  // without a word
   EXPECT_THAT(testing::messageOf<DeviceError>([&] {
                 offices.ranks[0]->inbox().take({1, 0, 5}, 0, kLong);
@@ -123,6 +128,50 @@ TEST(PostOffice, TellsAllRanksWhyTheyEnd) {
                 offices.ranks[0]->inbox().take({1, 0, 5}, 0, kLong);
               }),
               HasSubstr("a cable was cut"));
+}
+
+MessageBytes bytesOf(std::int64_t number) {
+  MessageBytes bytes(sizeof(number));
+  std::memcpy(bytes.data(), &number, sizeof(number));
+  return bytes;
+}
+
+/// Posts numbers to the other rank and takes those that it posts, now one and now three at a time.
+void exchange(PostOffice& office, std::int64_t key, std::int64_t rounds) {
+  const std::int32_t other = 1 - office.rank();
+  std::int64_t taken = 0;
+  for (std::int64_t posted = 0; posted < rounds;) {
+    for (std::int64_t i = 0; i < 1 + 2 * (posted % 2); ++i, ++posted) {
+      office.post(other, 0, key, bytesOf(1000 * key + posted));
+    }
+    for (; taken < posted; ++taken) {
+      ASSERT_EQ(office.take({other, 0, key}, kLong), bytesOf(1000 * key + taken));
+    }
+  }
+}
+
+TEST(PostOffice, EachOfManyThreadsGetsItsMessagesInOrder) {
+  const Offices offices(kLong);
+  introduce(offices);
+  std::vector<std::thread> threads;
+  for (std::int64_t key = 0; key < 4; ++key) {
+    for (const auto& office : offices.ranks) {
+      threads.emplace_back([&office, key] { exchange(*office, key, 300); });
+    }
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_TRUE(wire().messages[0].empty());
+  EXPECT_TRUE(wire().messages[1].empty());
+}
+
+TEST(PostOffice, AWaitHasADeadlineAlsoAtTheDesk) {
+  const Offices offices(kLong);
+  EXPECT_THAT(testing::messageOf<DeviceError>([&] {
+                offices.ranks[0]->take({1, 0, 5}, std::chrono::milliseconds(1));
+              }),
+              HasSubstr("rank 0 has waited 0 s for rank 1"));
 }
 
 TEST(PostOffice, RanksLeaveTogether) {

@@ -157,7 +157,10 @@ class WorldCommunicator final : public Communicator {
   MessageBytes doTake(std::int32_t from,
                       std::int64_t number,
                       std::chrono::milliseconds patience) override {
-    return office_.inbox().take({from, context_, number}, rank(), patience);
+    return office_.take({from, context_, number}, patience);
+  }
+  bool doHas(std::int32_t from, std::int64_t number) override {
+    return office_.inbox().has({from, context_, number});
   }
   void doInterrupt(std::string_view reason) override { office_.interrupt(reason); }
 

@@ -8,6 +8,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/program/owners.h"
+#include "sluice/runtime/group.h"
 
 namespace sluice::runtime {
 namespace {
@@ -164,7 +165,8 @@ class Costing {
   }
 
   /// As in runtime/group.h: each process sends its terms to those that add them up, adds up its
-  /// part, and sends that to all. The first replica of a process does it, the others wait.
+  /// part, and sends that to all; or all add up everything. The first replica of a process does it,
+  /// the others wait.
   SimCost sumOverProcesses(const program::Collective& collective) {
     const auto result = static_cast<double>(collective.type.bytes());
     const auto operand = static_cast<double>(collective.operand.bytes());
@@ -175,6 +177,11 @@ class Costing {
     double trips = 1;
     switch (collective.kind) {
       case program::CollectiveKind::Sum:
+        if (addsWhole(static_cast<std::size_t>(replicas_), collective.type.bytes())) {
+          read = static_cast<double>(replicas_) * result;
+          moved = here * (all - 1) * result;
+          break;
+        }
         read = here * result;
         moved = (here + 1) * (all - 1) / all * result;
         trips = 2;

@@ -143,14 +143,14 @@ TEST(SimCosts, OfReplicasThatAreDealtOutToProcesses) {
   const std::vector<std::string> used = {"process out 0", "process in 0", "cores"};
   const SimCosts two = costsOf(small(), models, 2);
   expectCost(two, two.transfers[0], 9, 3, {"cores"});  // both devices are in one process
-  // Half of 16 bytes to the other one and back; one half of each replica is read.
-  expectCost(two, two.collectives[0], 1 + 16 + 2, 40, used);
+  // 16 bytes to the other one, and those of both replicas are read.
+  expectCost(two, two.collectives[0], 1 + 16 + 4, 20, used);
   expectCost(two, two.collectives[1], 1 + 8 + 2, 20, used);
   expectCost(two, two.collectives[2], 1 + 8 + 2, 20, used);
   EXPECT_FALSE(two.resources[static_cast<std::size_t>(two.segments[0].resources[0])].shared);
-  // With two replicas in each process one of them does the work, 1 + 3 * 8 + 4, and both wait.
+  // With two replicas in each process one of them does the work, 1 + 2 * 16 + 8, and both wait.
   const SimCosts four = costsOf(small(), models, 4);
-  expectCost(four, four.collectives[0], 14, 40 + 15, used);
+  expectCost(four, four.collectives[0], 20, 20 + 21, used);
   EXPECT_EQ(four.resources[static_cast<std::size_t>(four.segments[0].resources[0])].capacity, 2);
 }
 
@@ -159,11 +159,17 @@ TEST(SimCosts, CountEveryMessageOfASum) {
   model.rates.processes = 8;
   model.rates.process = {.bytesPerSecond = 0, .latencySeconds = 20e-6};
   const device::CostModel* models[] = {&model};
-  const SimCosts before = costsOf(small(), models, 8);
+  Program program = small();
+  program.collectives.push_back(program.collectives[0]);
+  program.collectives.back().type = {DType::F32, Shape{2000}};
+  program.collectives.back().operand = program.collectives.back().type;
+  const SimCosts before = costsOf(program, models, 8);
   model.rates.messageSeconds = 3e-6;
-  const SimCosts after = costsOf(small(), models, 8);
-  // Seven messages, the first of which is the link's; twice, if the sum comes back.
-  EXPECT_EQ(after.collectives[0].busy - before.collectives[0].busy, 2 * 6 * 3);
+  const SimCosts after = costsOf(program, models, 8);
+  // Seven messages, the first of which is the link's; twice, if the sums of parts come back.
+  EXPECT_EQ(after.collectives[3].busy - before.collectives[3].busy, 2 * 6 * 3);
+  EXPECT_EQ(after.collectives[3].latency, 40);
+  EXPECT_EQ(after.collectives[0].busy - before.collectives[0].busy, 6 * 3);
   EXPECT_EQ(after.collectives[1].busy - before.collectives[1].busy, 6 * 3);
   EXPECT_EQ(after.collectives[0].latency, before.collectives[0].latency);
 }

@@ -28,6 +28,7 @@ std::size_t aligned(std::size_t bytes) {
 bool isOnOneKind(const StepJob& job) {
   return std::ranges::all_of(job.lanes, [&](const auto& lane) {
     return lane->isAsynchronous() && lane->laneClass() != LaneClass::Remote &&
+           lane->laneClass() != LaneClass::Send &&
            lane->device().info().kind == job.lanes.front()->device().info().kind;
   });
 }

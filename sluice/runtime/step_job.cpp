@@ -145,14 +145,19 @@ void moveRemote(const StepJob& job,
                   begin);
 }
 
+/// The one at the other end of a message.
+std::int32_t peerOf(const Peers& peers, const program::Message& message, TaskKind kind) {
+  const std::int32_t device = kind == TaskKind::Send ? message.to : message.from;
+  return peers.rankOf[static_cast<std::size_t>(device)];
+}
+
 /// One end of a message, in a thread that may wait for the other end.
 void passMessage(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t round) {
   const program::Message& message = job.program->messages[static_cast<std::size_t>(task.subject)];
   const bool sends = task.kind == TaskKind::Send;
-  const std::int32_t device = sends ? message.to : message.from;
   SLUICE_CHECK(job.args->peers != nullptr, "a part of a program is run without its other owners");
   const Peers& peers = *job.args->peers;
-  const std::int32_t rank = peers.rankOf[static_cast<std::size_t>(device)];
+  const std::int32_t rank = peerOf(peers, message, task.kind);
   device::Address address;
   std::size_t bytes = 0;
   if (message.transfer >= 0) {
@@ -321,6 +326,21 @@ void noteWrite(const StepJob& job, LaneRun& lane, std::int64_t count, std::int64
 }
 
 }  // namespace
+
+bool leavesAtOnce(const StepJob& job, const LaneRun& lane) {
+  constexpr std::size_t kLarge = 256 * 1024;  // takes longer than to wake a thread
+  const Task& task = lane.task(lane.issued());
+  const program::Message& message = job.program->messages[static_cast<std::size_t>(task.subject)];
+  const std::size_t bytes =
+      message.transfer < 0
+          ? 0
+          : job.program->transfers[static_cast<std::size_t>(message.transfer)].bytes;
+  if (lane.isAsynchronous() || bytes > kLarge || job.args->peers == nullptr) {
+    return false;
+  }
+  const Peers& peers = *job.args->peers;
+  return peers.communicator.leavesAtOnce(peerOf(peers, message, task.kind), task.subject);
+}
 
 void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& room) {
   const Program& program = *job.program;

@@ -57,6 +57,9 @@ struct TaskRoom {
   std::vector<device::Address> sources;  ///< the operands of a sum over replicas
 };
 
+/// Whether the next task of a lane, which sends a message, takes little time and waits for nobody.
+bool leavesAtOnce(const StepJob& job, const LaneRun& lane);
+
 /// Gives the work of a lane's task to its queue, in the thread that has claimed the lane. `count`
 /// tasks were issued before it.
 void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& room);

@@ -88,62 +88,79 @@ inline void checkCollectives(Rank& rank) {
   EXPECT_THAT(rank.read(4, 2), ::testing::ElementsAre(10 * last, 10 * last + 1));
 }
 
-/// Two replicas on each rank: the sum must be that of all replicas in their order. In another
+/// All ranks, each with this many replicas: what a sum and the parts of it must be. In another
 /// order, or added up in pairs, large terms would swallow small ones or not.
-inline void checkSums(Rank& rank) {
+inline void checkSumsOf(Rank& rank, std::size_t replicas, std::size_t elements) {
   runtime::Communicator& c = rank.communicator;
   runtime::Group group{.communicator = &c, .me = static_cast<std::size_t>(c.rank())};
   for (std::int32_t r = 0; r < c.size(); ++r) {
     group.ranks.push_back(r);
   }
-  constexpr std::size_t kElements = 5;
+  const std::size_t count = replicas * group.ranks.size();
+  const std::size_t first = replicas * group.me;
   const auto term = [](std::size_t replica, std::size_t i) {
     const std::array<float, 4> terms = {1e8F, 1.5F, -1e8F, 0.3F};
     return terms[(replica + i) % terms.size()] * (1 + 0.1F * static_cast<float>(replica));
   };
-  const std::size_t first = 2 * group.me;
-  std::vector<float> expected(kElements);
-  for (std::size_t i = 0; i < kElements; ++i) {
-    rank.write(i, {term(first, i)});
-    rank.write(8 + i, {term(first + 1, i)});
-    expected[i] = term(0, i);
-    for (std::size_t replica = 1; replica < 2 * group.ranks.size(); ++replica) {
-      expected[i] += term(replica, i);
-    }
-  }
-  const std::vector<device::Address> sources = {rank.at(0), rank.at(8)};
   const auto floatsOf = [](const runtime::MessageBytes& bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   };
-  EXPECT_EQ(floatsOf(runtime::sumOf(group, *rank.queue, 5, sources, DType::F32, kElements)),
+  std::vector<std::unique_ptr<device::Memory>> memories;
+  std::vector<device::Address> sources;
+  for (std::size_t r = 0; r < replicas; ++r) {
+    std::vector<float> terms(elements);
+    for (std::size_t i = 0; i < elements; ++i) {
+      terms[i] = term(first + r, i);
+    }
+    memories.push_back(rank.device->allocate(elements * sizeof(float)));
+    sources.push_back(memories.back()->at());
+    device::copyIn(*rank.queue, sources.back(), terms.data(), elements * sizeof(float));
+  }
+  std::vector<float> expected(elements);
+  for (std::size_t i = 0; i < elements; ++i) {
+    expected[i] = term(0, i);
+    for (std::size_t replica = 1; replica < count; ++replica) {
+      expected[i] += term(replica, i);
+    }
+  }
+  EXPECT_EQ(floatsOf(runtime::sumOf(
+                group, *rank.queue, 5, sources, DType::F32, static_cast<std::int64_t>(elements))),
             expected);
 
   // Every replica has its own part of the sum; what is beyond the end is zero.
-  const auto replicas = static_cast<std::int64_t>(2 * group.ranks.size());
-  const std::int64_t part = (static_cast<std::int64_t>(kElements) + replicas - 1) / replicas;
-  program::Collective parts{.type = {DType::F32, Shape{part}},
-                            .kind = program::CollectiveKind::SumPart,
-                            .operand = {DType::F32, Shape{kElements}}};
+  const std::size_t part = (elements + count - 1) / count;
+  const program::Collective parts{
+      .type = {DType::F32, Shape{static_cast<std::int64_t>(part)}},
+      .kind = program::CollectiveKind::SumPart,
+      .operand = {DType::F32, Shape{static_cast<std::int64_t>(elements)}}};
   std::vector<float> padded = expected;
-  padded.resize(static_cast<std::size_t>(part * replicas));
+  padded.resize(part * count);
   const runtime::MessageBytes sums = runtime::reduceOver(group, *rank.queue, 6, parts, sources);
-  const auto begin = padded.begin() + static_cast<std::ptrdiff_t>(first) * part;
-  EXPECT_EQ(floatsOf(sums), std::vector<float>(begin, begin + 2 * part));
-  EXPECT_EQ(runtime::shareOf(parts, sums, 1).size(), part * sizeof(float));
+  const auto begin = padded.begin() + static_cast<std::ptrdiff_t>(first * part);
+  EXPECT_EQ(floatsOf(sums),
+            std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(replicas * part)));
+  EXPECT_EQ(runtime::shareOf(parts, sums, replicas - 1).size(), part * sizeof(float));
 
-  // And back: the whole from the parts.
-  rank.write(0, {term(first, 0)});
-  rank.write(8, {term(first + 1, 0)});
-  program::Collective whole{.type = {DType::F32, Shape{replicas - 1}},
-                            .kind = program::CollectiveKind::Gather,
-                            .operand = {DType::F32, Shape{1}}};
+  // And back: the whole, which is one element shorter, from the first element of each.
+  const program::Collective whole{.type = {DType::F32, Shape{static_cast<std::int64_t>(count) - 1}},
+                                  .kind = program::CollectiveKind::Gather,
+                                  .operand = {DType::F32, Shape{1}}};
   std::vector<float> all;
-  for (std::size_t replica = 0; replica + 1 < 2 * group.ranks.size(); ++replica) {
+  for (std::size_t replica = 0; replica + 1 < count; ++replica) {
     all.push_back(term(replica, 0));
   }
   EXPECT_EQ(floatsOf(runtime::reduceOver(group, *rank.queue, 7, whole, sources)), all);
+}
+
+/// Few elements and many, which take different ways.
+inline void checkSums(Rank& rank) {
+  for (const std::size_t replicas : {1, 2}) {
+    for (const std::size_t elements : {5, 20'001}) {
+      checkSumsOf(rank, replicas, elements);
+    }
+  }
 }
 
 }  // namespace sluice::testing

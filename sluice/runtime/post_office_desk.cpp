@@ -1,0 +1,158 @@
+// Who looks after the messages of a process, and when.
+#include <utility>
+
+#include "sluice/base/prompt_thread.h"
+#include "sluice/runtime/post_office.h"
+
+namespace sluice::runtime {
+namespace {
+
+/// How long who is at the desk sleeps if nothing has happened: while a message is under way, or may
+/// soon come from somebody who cannot ring; once none has come for many such naps; where all can
+/// ring.
+constexpr std::chrono::microseconds kNap{20};
+constexpr std::chrono::microseconds kLongNap{500};
+constexpr std::chrono::microseconds kSleep{5000};
+constexpr int kShortNaps = 2000;
+/// MPI tells what came during the call before.
+constexpr int kAsks = 3;
+/// After such a time without anybody at the desk the thread of the office sits down.
+constexpr std::chrono::milliseconds kAway{10};
+
+/// Counts one more of those that do something, while it lives.
+class OneMore {
+ public:
+  explicit OneMore(std::atomic<int>& count) : count_(count) { count_.fetch_add(1); }
+  OneMore(const OneMore&) = delete;
+  OneMore& operator=(const OneMore&) = delete;
+  ~OneMore() { count_.fetch_sub(1); }
+
+ private:
+  std::atomic<int>& count_;
+};
+
+}  // namespace
+
+MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
+  const Clock::time_point end = Clock::now() + patience;
+  {
+    const OneMore waits(waiting_);
+    Inbox::Wait wait(inbox_, key);
+    const auto isOver = [&] { return wait.isOver() || Clock::now() >= end; };
+    while (!isOver()) {
+      if (const std::unique_lock desk(desk_, std::try_to_lock); desk) {
+        serveUntil(isOver);
+        continue;
+      }
+      if (officeSits_.load()) {  // it gives its place to those who wait
+        bell_.ring(bell_.address());
+      }
+      wait.sleepUntil(end);
+    }
+  }
+  inbox_.callOne();  // to the desk, which may be free now
+  return inbox_.fetch(key, rank_, patience);
+}
+
+/// Whether nobody is at the desk or about to sit there.
+bool PostOffice::isDeserted() const {
+  return attended_.load() == 0 && waiting_.load() == 0;
+}
+
+void PostOffice::lookNow() {
+  bool calls = false;
+  {
+    const std::scoped_lock lock(look_);
+    delivered_ = false;
+    do {
+      look();
+    } while (hasPosted());
+    calls = delivered_ || carrier_.isMoving();
+  }
+  if (calls) {
+    wakeDesk();
+  }
+}
+
+/// For messages that have come, or that only move on if somebody looks after them.
+void PostOffice::wakeDesk() {
+  bool rings = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    called_ = true;
+    rings = std::exchange(asleep_, false);
+    if (isDeserted()) {
+      changed_.notify_all();
+    }
+  }
+  if (rings) {
+    bell_.ring(bell_.address());
+  }
+}
+
+std::chrono::microseconds PostOffice::napAfter(int naps) const {
+  bool allRing = true;
+  for (std::int32_t r = 0; r < size_; ++r) {
+    allRing = allRing && (r == rank_ || peers_[static_cast<std::size_t>(r)].bell.has_value());
+  }
+  if (naps < kShortNaps && (carrier_.isMoving() || !allRing)) {
+    return kNap;
+  }
+  return allRing && !carrier_.isMoving() ? kSleep : kLongNap;
+}
+
+/// Says whether messages have come or have left. With `look_`.
+bool PostOffice::look() {
+  looking_.store(std::this_thread::get_id());
+  sendPosted();
+  const bool moved = carrier_.move([this](Mail mail) { deliver(std::move(mail)); });
+  noteIdle();
+  watchPeers(Clock::now());
+  looking_.store({});
+  return moved;
+}
+
+/// Whether to sleep; with the desk. A ring is heard after it, too.
+bool PostOffice::mayNap(int naps) {
+  const std::scoped_lock lock(mutex_);
+  asleep_ = naps >= kAsks && posted_.empty() && !called_;
+  called_ = false;
+  return asleep_;
+}
+
+/// With the desk.
+void PostOffice::serveUntil(FunctionRef<bool()> isOver) {
+  const OneMore attends(attended_);
+  int naps = 0;
+  while (!isOver()) {
+    std::chrono::microseconds nap{0};
+    {
+      const std::scoped_lock lock(look_);
+      naps = look() ? 0 : naps + 1;
+      nap = napAfter(naps);
+    }
+    if (mayNap(naps) && !isOver() && bell_.sleep(nap)) {
+      naps = 0;
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  asleep_ = false;
+}
+
+void PostOffice::run() {
+  becomePrompt();
+  const auto isOver = [&] { return stop_.load() || waiting_.load() > 0; };
+  while (!stop_.load()) {
+    if (const std::unique_lock desk(desk_, std::try_to_lock); desk) {
+      officeSits_.store(true);
+      lookNow();
+      serveUntil(isOver);
+      officeSits_.store(false);
+    }
+    inbox_.callOne();
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kAway, [&] { return stop_.load() || (called_ && isDeserted()); });
+  }
+}
+
+}  // namespace sluice::runtime
