@@ -223,6 +223,22 @@ TEST(ConstantWeights, AreReadAgainAfterTheyHaveChanged) {
   }
 }
 
+/// Programs for other batches use the same memory, so each puts its constants there again.
+TEST(ConstantWeights, AreThoseOfEveryProgramOfTheModel) {
+  NormedNet net;
+  auto model = inferenceModel(net, folding());
+  const HostTensor four = model(images(4));
+  const HostTensor two = model(images(2));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(model(images(4)).sameBits(four));
+    EXPECT_TRUE(model(images(2)).sameBits(two));
+  }
+  EXPECT_LE(distance(two, four), 1e-5) << "of the first two images";
+  NormedNet::set(net.norm1.weight, 2, 1);
+  EXPECT_FALSE(model(images(2)).sameBits(two));
+  EXPECT_FALSE(model(images(4)).sameBits(four)) << "each program is compiled again";
+}
+
 struct TrainedNet : nn::Module {
   nn::Conv2d conv{*this, "conv", 3, 4, 3};
   nn::BatchNorm norm{*this, "norm", 4};
