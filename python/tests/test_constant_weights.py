@@ -123,3 +123,33 @@ def test_networks_of_torchvision(name):
     exact = _eager(net, x)
     folded = sluice.inferenceModel(net, _options())(x)
     assert _error(folded, exact) < 1e-5
+
+
+def test_sessions_of_popart_take_the_option_by_its_name():
+    numpy = pytest.importorskip("numpy")
+    from sluice import popart
+
+    generator = numpy.random.default_rng(3)
+    builder = popart.Builder()
+
+    def weight(low, *shape):
+        return builder.addInitializedInputTensor((generator.random(shape) + low).astype(numpy.float32))
+
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [1, 3, 5, 5]))
+    y = builder.aiOnnx.conv([x, weight(-0.5, 4, 3, 3, 3)])
+    norm = [weight(low, 4) for low in (0.5, -0.5, -0.5, 0.5)]
+    (y,) = builder.aiOnnx.batchnormalization([y, *norm], 1)
+    builder.addOutputTensor(y)
+    data = {x: generator.random((1, 3, 5, 5)).astype(numpy.float32)}
+    results = []
+    for fold in (False, True):
+        options = popart.SessionOptions()
+        options.set("foldBatchNorm", fold)
+        session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]),
+                                          popart.DeviceManager().createCpuDevice(), userOptions=options)
+        session.prepareDevice()
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO(data, anchors))
+        results.append(anchors[y].copy())
+    assert not numpy.array_equal(*results), "nothing was folded"
+    assert numpy.abs(results[0] - results[1]).max() < 1e-5

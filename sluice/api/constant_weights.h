@@ -33,7 +33,7 @@ std::vector<std::string> fixVariables(TracedGraph& traced,
 struct FixedValues {
   std::vector<std::string> variables = {};
   std::uint64_t hash = 0;
-  std::uint64_t writes = 0;  ///< Session::writes() when the hash was compared last
+  std::uint64_t writes = 0;  ///< those of the session by others when the hash was compared last
 };
 
 /// The hash of the current values. Variables that no session holds have none.

@@ -239,6 +239,28 @@ TEST(ConstantWeights, AreThoseOfEveryProgramOfTheModel) {
   EXPECT_FALSE(model(images(4)).sameBits(four)) << "each program is compiled again";
 }
 
+/// A buffer that a model writes in every call is no constant, and is no reason to compile again.
+TEST(ConstantWeights, LeaveBuffersThatTheModelWrites) {
+  struct Counts : nn::Module {
+    nn::Linear fc{*this, "fc", 2, 2};
+    nn::Parameter& calls = addBuffer("calls", {DType::F32, Shape{}}, ir::Initializer::constant(0));
+    nn::Tensor forward(const nn::Tensor& x) {
+      calls += 1.0;
+      return fc(x) * 0.0 + calls.use();
+    }
+  };
+  Counts net;
+  auto model = inferenceModel(net, constant());
+  const HostTensor x(DType::F32, Shape{1, 2});
+  EXPECT_EQ(model(x).at(0), 1);
+  const auto program = model.compiled().program;
+  EXPECT_EQ(model(x).at(0), 2);
+  EXPECT_EQ(net.calls.value().at(0), 2);
+  net.calls.setValue(HostTensor::scalar(7.0F));
+  EXPECT_EQ(model(x).at(0), 8);
+  EXPECT_EQ(model.compiled().program, program);
+}
+
 struct TrainedNet : nn::Module {
   nn::Conv2d conv{*this, "conv", 3, 4, 3};
   nn::BatchNorm norm{*this, "norm", 4};

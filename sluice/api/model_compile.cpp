@@ -218,6 +218,7 @@ ModelCore::Entry& ModelCore::entryFor(const Signature& signature, BatchLayout la
   const CompilingScope scope(compiling_);
   CompileProgress progress(options_.compile().showProgressBar);
   Entry made = makeEntry(signature, layout, options_, progress);
+  made.fixed.writes = writesOfOthers(made);
   progress.finish();
   compilationSeconds_ += progress.seconds();
   if (known != programs_.end()) {
@@ -235,31 +236,38 @@ TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) 
   if (!fixesWeights()) {
     return traced;
   }
-  // The session holds all values from here on, so that it sees when they change.
+  // The session holds the values of compiled programs, so that it sees when they change.
   const auto valueOf = [&](const ir::Variable& variable) {
-    if (!alive().contains(variable.name)) {
+    if (fixed != nullptr && !alive().contains(variable.name)) {
       alive().set(variable.name, ir::initialValue(variable, alive().seed()));
     }
-    return alive().read(variable.name);
+    return ModelCore::valueOf(variable);
   };
   std::vector<std::string> variables =
       fixVariables(traced, valueOf, options_.state().updatableNamedBuffers);
   if (fixed != nullptr) {
-    *fixed = {std::move(variables), 0, alive().writes()};
+    *fixed = {std::move(variables)};
     fixed->hash = hashOf(fixed->variables, alive());
   }
   return traced;
 }
 
+/// How often something else than the entry's own program may have changed the state. The program
+/// itself writes none of its constants.
+std::uint64_t ModelCore::writesOfOthers(const Entry& entry) const {
+  return alive().writes() - entry.compiled.program->writingSteps();
+}
+
 bool ModelCore::isOutdated(Entry& entry) const {
   FixedValues& fixed = entry.fixed;
-  if (fixed.variables.empty() || fixed.writes == alive().writes()) {
+  const std::uint64_t writes = writesOfOthers(entry);
+  if (fixed.variables.empty() || fixed.writes == writes) {
     return false;
   }
   if (hashOf(fixed.variables, alive()) != fixed.hash) {
     return true;
   }
-  fixed.writes = alive().writes();
+  fixed.writes = writes;
   return false;
 }
 

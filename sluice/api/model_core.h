@@ -177,6 +177,7 @@ class ModelCore {
   TracedGraph graphFor(const Signature& signature, FixedValues* fixed = nullptr) const;
   /// Whether the program has other values as constants than the variables have now.
   bool isOutdated(Entry& entry) const;
+  std::uint64_t writesOfOthers(const Entry& entry) const;
   /// Throws InvalidArgument if a program of the file has other constants than this model would.
   FixedValues requireSameWeights(const ExecutableFile& file, std::size_t program) const;
   Entry makeEntry(const Signature& signature,

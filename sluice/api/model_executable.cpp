@@ -289,6 +289,7 @@ void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
     if (other.empty()) {
       programs_.push_back(std::make_unique<Entry>(loaded(std::move(stored))));
       programs_.back()->fixed = std::move(fixed);
+      programs_.back()->fixed.writes = writesOfOthers(*programs_.back());
     } else {
       session_->warnOnce(
           fmt::format("executable '{}' is compiled again from its graph: {}", file.name(), other));

@@ -159,6 +159,7 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
   engine_->prepare(program);
   if (!program.written().slices.empty()) {
     ++writes_;
+    program.noteWritingStep();
   }
   const std::span<Replica> used(replicas_.data(), program.replicas());
   const bool room = program.written().bytes * used.size() <= args.undoBytes;
