@@ -90,9 +90,9 @@ Options folding() {
   return constant().foldBatchNorm(true);
 }
 
-HostTensor inferred(NormedNet& net, const Options& options) {
+HostTensor inferred(NormedNet& net, const Options& options, const HostTensor& x = images()) {
   auto model = inferenceModel(net, options);
-  return model(images());
+  return model(x);
 }
 
 double distance(const HostTensor& a, const HostTensor& b) {
@@ -162,6 +162,24 @@ TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyCloseToThoseOfTheNorms) {
     }
   }
   EXPECT_TRUE(inferred(net, folding().device("far*3")).sameBits(folded));
+}
+
+TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyInSixteenBits) {
+  using parallel::Stage;
+  for (const DType dtype : {DType::F16, DType::BF16}) {
+    NormedNet exact;
+    const HostTensor norms = inferred(exact, Options());
+    NormedNet net;
+    net.to(dtype);
+    const HostTensor x = cast(images(), dtype);
+    const HostTensor folded = inferred(net, folding(), x);
+    EXPECT_EQ(folded.dtype(), dtype);
+    EXPECT_LE(distance(folded, norms), dtype == DType::F16 ? 0.05 : 0.4);
+    const std::vector<Stage> stages = {Stage("b0"), Stage("b1"), Stage("b2")};
+    const Options sharded = folding().setExecutionStrategy(ShardedExecution(stages));
+    EXPECT_TRUE(inferred(net, sharded, x).sameBits(folded)) << name(dtype);
+    EXPECT_TRUE(inferred(net, folding().device("far*3"), x).sameBits(folded)) << name(dtype);
+  }
 }
 
 /// The norm of conv3 stays, because the convolution is also read past it; those of others go.
