@@ -42,6 +42,8 @@ CASES = {
     "recomputation": ([Recomputation.Standard], "Standard"),
     "continuousWeightUpdates": ([True], "true"),
     "fusion": ([False], "false"),
+    "constantWeights": ([True], "true"),
+    "foldBatchNorm": ([True], "true"),
     "verifyPrograms": ([True], "true"),
     "dumpDirectory": (["dumps"], '"dumps"'),
     "enablePipelining": ([True], "true"),

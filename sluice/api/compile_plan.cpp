@@ -245,6 +245,7 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
       .microBatches = microBatches,
       .replicas = options.allReplicas(),
       .phases = phasesOf(options),
+      .foldBatchNorm = settings.foldBatchNorm,
       // Checks look at every op's result, also at what fusion would keep to itself.
       .fusion = options.fusion() && !options.precision.floatingPointExceptions(),
       .strategy = cutIntoPhases(options).value_or(options.executionStrategy()),

@@ -88,7 +88,7 @@ TEST_F(Dump, OfTheVariableGoesToAFolderPerProgram) {
   run(Options());
   run(Options().modelName("tower"));
   for (const char* program : {"inference", "tower"}) {
-    EXPECT_TRUE(fs::exists(folder_ / program / "19_eliminate_dead.txt")) << program;
+    EXPECT_TRUE(fs::exists(folder_ / program / "20_eliminate_dead.txt")) << program;
     std::ostringstream text;
     text << std::ifstream(folder_ / program / "program.txt").rdbuf();
     EXPECT_THAT(text.str(), HasSubstr("program \"" + std::string(program) + "\""));
@@ -133,14 +133,14 @@ const std::vector<std::string> kBeforePlan = {"02_anchor_forward.txt",
                                               "08_anchor_backward.txt",
                                               "09_outputs.txt",
                                               "11_shard_weights.txt",
-                                              "12_decompose.txt",
-                                              "13_shard_updates.txt",
-                                              "14_fold_constants.txt",
-                                              "15_eliminate_common.txt",
-                                              "16_eliminate_dead.txt",
-                                              "17_fuse_elementwise.txt",
-                                              "18_fuse_epilogues.txt",
-                                              "19_eliminate_dead.txt"};
+                                              "13_decompose.txt",
+                                              "14_shard_updates.txt",
+                                              "15_fold_constants.txt",
+                                              "16_eliminate_common.txt",
+                                              "17_eliminate_dead.txt",
+                                              "18_fuse_elementwise.txt",
+                                              "19_fuse_epilogues.txt",
+                                              "20_eliminate_dead.txt"};
 
 std::vector<std::string> with(std::vector<std::string> more) {
   std::vector<std::string> all = kBeforePlan;
@@ -152,21 +152,21 @@ TEST_F(Dump, OfAPipelineShowsAllStages) {
   Options options;
   options.training.gradientAccumulation(3);
   EXPECT_EQ(filesOf(options),
-            with({"20_place.txt",
-                  "26_cut.txt",
-                  "27_schedule.txt",
-                  "30_plan_memory.txt",
+            with({"21_place.txt",
+                  "27_cut.txt",
+                  "28_schedule.txt",
+                  "31_plan_memory.txt",
                   "program.txt",
                   "program_records.txt"}));
   EXPECT_THAT(textOf("05_differentiate.txt"), HasSubstr("@backward"));
   EXPECT_THAT(textOf("05_differentiate.txt"), Not(HasSubstr("@update")));
   EXPECT_THAT(textOf("06_optimizer.txt"), HasSubstr("@update"));
-  EXPECT_THAT(textOf("20_place.txt"), HasSubstr("stage=1"));
-  EXPECT_THAT(textOf("26_cut.txt"), HasSubstr("backward of stage 0 on device 0\n  %"));
+  EXPECT_THAT(textOf("21_place.txt"), HasSubstr("stage=1"));
+  EXPECT_THAT(textOf("27_cut.txt"), HasSubstr("backward of stage 0 on device 0\n  %"));
   // As in ARCHITECTURE.md: device 1 runs a backward pass after each forward pass.
-  EXPECT_THAT(textOf("27_schedule.txt"),
+  EXPECT_THAT(textOf("28_schedule.txt"),
               ::testing::ContainsRegex("stage 1: F0\n[^\n]*stage 1: B0\n[^\n]*stage 1: F1"));
-  EXPECT_THAT(textOf("30_plan_memory.txt"),
+  EXPECT_THAT(textOf("31_plan_memory.txt"),
               AllOf(HasSubstr("device 1: state"), HasSubstr("first.weight")));
 }
 
@@ -174,15 +174,15 @@ TEST_F(Dump, OfPopartsScheduleAndOfContinuousUpdatesShowsTheirRewrites) {
   Options options;
   options.continuousWeightUpdates(true);
   EXPECT_EQ(filesOf(options),
-            with({"20_place.txt",
-                  "21_continuous_updates.txt",
-                  "22_relay_copies.txt",
-                  "26_cut.txt",
-                  "27_schedule.txt",
-                  "30_plan_memory.txt",
+            with({"21_place.txt",
+                  "22_continuous_updates.txt",
+                  "23_relay_copies.txt",
+                  "27_cut.txt",
+                  "28_schedule.txt",
+                  "31_plan_memory.txt",
                   "program.txt",
                   "program_records.txt"}));
-  EXPECT_THAT(textOf("21_continuous_updates.txt"), Not(HasSubstr("@update")));
+  EXPECT_THAT(textOf("22_continuous_updates.txt"), Not(HasSubstr("@update")));
 }
 
 TEST_F(Dump, OfPhasesShowsThePlanThatWasChosen) {
@@ -190,16 +190,16 @@ TEST_F(Dump, OfPhasesShowsThePlanThatWasChosen) {
   options.setExecutionStrategy(SerialPhasedExecution{Phase("B0"), Phase("B1")});
   options.training.gradientAccumulation(3);
   EXPECT_EQ(filesOf(options),
-            with({"20_place.txt",
-                  "26_cut.txt",
-                  "27_schedule.txt",
-                  "30_plan_memory.txt",
+            with({"21_place.txt",
+                  "27_cut.txt",
+                  "28_schedule.txt",
+                  "31_plan_memory.txt",
                   "program.txt",
                   "program_records.txt"}));
-  EXPECT_THAT(textOf("27_schedule.txt"), HasSubstr("schedule phase by phase"));
-  EXPECT_THAT(textOf("30_plan_memory.txt"), HasSubstr("remote memory: state"));
+  EXPECT_THAT(textOf("28_schedule.txt"), HasSubstr("schedule phase by phase"));
+  EXPECT_THAT(textOf("31_plan_memory.txt"), HasSubstr("remote memory: state"));
   // The other order was planned as well; program.txt is of the one that was chosen, and so is this.
-  EXPECT_THAT(textOf("26_cut.txt"), HasSubstr("in the loop"));
+  EXPECT_THAT(textOf("27_cut.txt"), HasSubstr("in the loop"));
 }
 
 TEST_F(Dump, OfAGraphCutIntoPhasesBeginsWithThem) {
@@ -214,14 +214,14 @@ TEST_F(Dump, OfRecomputationShowsWhatIsMadeAgain) {
   options.training.gradientAccumulation(3);
   options.recomputation(Recomputation::All);
   EXPECT_EQ(filesOf(options),
-            with({"20_place.txt",
-                  "23_recompute.txt",
-                  "26_cut.txt",
-                  "27_schedule.txt",
-                  "30_plan_memory.txt",
+            with({"21_place.txt",
+                  "24_recompute.txt",
+                  "27_cut.txt",
+                  "28_schedule.txt",
+                  "31_plan_memory.txt",
                   "program.txt",
                   "program_records.txt"}));
-  EXPECT_GT(textOf("23_recompute.txt").size(), textOf("20_place.txt").size());
+  EXPECT_GT(textOf("24_recompute.txt").size(), textOf("21_place.txt").size());
 }
 
 TEST_F(Dump, OfSyntheticDataShowsNoInput) {

@@ -153,7 +153,7 @@ class ModelCore::PlanTrials {
 
  private:
   compiler::CompileRequest requestOf(const Options& tried, const BatchLayout& layout) const {
-    TracedGraph traced = model_.source_->trace({signature_, model_.training(), model_.options_});
+    TracedGraph traced = model_.graphFor(signature_);
     nn::requireLiveBlocks(traced.graph);
     return model_.requestOf(traced, layout, tried);
   }
@@ -214,8 +214,7 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
                     .memoryPerDevice = space.budget,
                     .microBatches = layout.microBatches(),
                     .training = space.training};
-  static_cast<void>(
-      source_->trace({signature, training(), options_}));  // a wrong model is an error
+  static_cast<void>(graphFor(signature));  // a wrong model is an error
   PlanTrials trials(*this, signature, layout);
   const auto tryPlan = [&](const PlanChoice& choice, std::size_t budget) {
     alive().requireGoing();

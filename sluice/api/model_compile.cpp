@@ -170,7 +170,8 @@ ModelCore::Entry ModelCore::makeEntry(const Signature& signature,
                                       const Options& options,
                                       CompileProgress& progress) {
   progress.begin(CompilePhase::Trace);
-  TracedGraph traced = source_->trace({signature, training(), options_});
+  FixedValues fixed;
+  TracedGraph traced = graphFor(signature, &fixed);
   nn::requireLiveBlocks(traced.graph);
   const std::optional<std::string> key = cacheKeyOf(traced, layout, options);
   compiler::CompileRequest request = requestOf(traced, layout, options);
@@ -195,7 +196,8 @@ ModelCore::Entry ModelCore::makeEntry(const Signature& signature,
           traced.outputs,
           std::move(traced.result),
           std::move(compiled),
-          fetchedLoss};
+          fetchedLoss,
+          std::move(fixed)};
 }
 
 void ModelCore::requireRows(const Signature& signature) const {
@@ -207,23 +209,29 @@ void ModelCore::requireRows(const Signature& signature) const {
 ModelCore::Entry& ModelCore::entryFor(const Signature& signature, BatchLayout layout) {
   requireRows(signature);
   layout.microBatch = rowsOf(signature);
-  for (const auto& entry : programs_) {
-    if (entry->signature == signature && entry->layout == layout) {
-      return *entry;
-    }
+  const auto known = std::ranges::find_if(programs_, [&](const auto& entry) {
+    return entry->signature == signature && entry->layout == layout;
+  });
+  if (known != programs_.end() && !isOutdated(**known)) {
+    return **known;
   }
   const CompilingScope scope(compiling_);
   CompileProgress progress(options_.compile().showProgressBar);
-  programs_.push_back(std::make_unique<Entry>(makeEntry(signature, layout, options_, progress)));
+  Entry made = makeEntry(signature, layout, options_, progress);
+  made.fixed.writes = writesOfOthers(made);
   progress.finish();
   compilationSeconds_ += progress.seconds();
-  return *programs_.back();
+  if (known != programs_.end()) {
+    return **known = std::move(made);
+  }
+  return *programs_.emplace_back(std::make_unique<Entry>(std::move(made)));
 }
 
 ModelCore::Entry& ModelCore::entryOf(const HostStructure& inputs, const BatchLayout& layout) {
   source_->requireBuffers();
   if (synthetic() && inputs.isAbsent() && !programs_.empty()) {
-    return *programs_.back();
+    const Entry& last = *programs_.back();
+    return entryFor(Signature(last.signature), last.layout);
   }
   return entryFor(signatureOf(inputs, layout), layout);
 }
@@ -267,7 +275,7 @@ void ModelCore::check(std::span<const TensorType> inputs) {
   const CompilingScope scope(compiling_);
   BatchLayout layout = layout_;
   layout.microBatch = rowsOf(signature);
-  TracedGraph traced = source_->trace({signature, training(), options_});
+  TracedGraph traced = graphFor(signature);
   nn::requireLiveBlocks(traced.graph);
   alive().check(requestOf(traced, layout, options_));
 }

@@ -71,6 +71,7 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
   detail::requireSupported(options_, source_->madeOfModule());
+  requireConstantWeights(options_, training(), source_->hasConstantWeights());
   outputLayouts(0, layout_);  // throws for anchors that do not fit
   if (continuous() && options_.training.gradientAccumulation() != 1) {
     raise<InvalidArgument>(

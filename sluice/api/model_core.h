@@ -13,6 +13,7 @@
 
 #include "sluice/api/batch.h"
 #include "sluice/api/compiled_program.h"
+#include "sluice/api/constant_weights.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/model.h"
 #include "sluice/api/session.h"
@@ -140,6 +141,7 @@ class ModelCore {
     Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
     std::optional<std::size_t> loss = {};  // the drain of the minimised value, if it has one
+    FixedValues fixed = {};                // what its program has as constants (constantWeights)
   };
 
   bool training() const { return optimizer_ != nullptr; }
@@ -169,6 +171,15 @@ class ModelCore {
   /// Throws InvalidArgument for a training step without any.
   void requireRows(const Signature& signature) const;
   Entry& entryFor(const Signature& signature, BatchLayout layout);
+  /// Whether the graphs of the source get the values of its variables as constants.
+  bool fixesWeights() const;
+  /// The graph of the source; with constantWeights it has constants, which `fixed` then lists.
+  TracedGraph graphFor(const Signature& signature, FixedValues* fixed = nullptr) const;
+  /// Whether the program has other values as constants than the variables have now.
+  bool isOutdated(Entry& entry) const;
+  std::uint64_t writesOfOthers(const Entry& entry) const;
+  /// Throws InvalidArgument if a program of the file has other constants than this model would.
+  FixedValues requireSameWeights(const ExecutableFile& file, std::size_t program) const;
   Entry makeEntry(const Signature& signature,
                   const BatchLayout& layout,
                   const Options& options,

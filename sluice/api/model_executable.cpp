@@ -102,7 +102,7 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
   }
   ExecutableContent content{.training = training(),
                             .madeOfModule = source_->madeOfModule(),
-                            .constantWeights = source_->hasConstantWeights(),
+                            .constantWeights = source_->hasConstantWeights() || fixesWeights(),
                             .seed = session_->seed(),
                             .target = session_->target(),
                             .inputs = source_->inputs(),
@@ -112,7 +112,13 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
     content.optimizer = optim::recordOf(*optimizer_, content.variables);
   }
   for (const auto& entry : programs_) {
-    TracedGraph traced = source_->trace({entry->signature, training(), options_});
+    if (isOutdated(*entry)) {
+      raise<InvalidArgument>(
+          "save: a compiled program has other weights as constants (constantWeights) than the "
+          "model "
+          "has now: call or compile the model again first");
+    }
+    TracedGraph traced = graphFor(entry->signature);
     requireStorable(traced.graph);
     addCustomOps(traced.graph, content.customOps);
     content.graphs.push_back(std::move(traced));
@@ -187,6 +193,22 @@ void ModelCore::loadExecutable(const std::filesystem::path& path, OtherTarget ot
   install(file, otherTarget);
 }
 
+FixedValues ModelCore::requireSameWeights(const ExecutableFile& file, std::size_t program) const {
+  FixedValues fixed;
+  if (!fixesWeights()) {
+    return fixed;
+  }
+  const TracedGraph here = graphFor(file.content().programs[program].signature, &fixed);
+  if (hashOfConstants(here.graph) != hashOfConstants(file.graph(program).graph)) {
+    raise<InvalidArgument>(
+        "loadExecutable: '{}' has other weights as constants (constantWeights) than this model has "
+        "now: load those that it was saved with first, or make a model of the file with "
+        "sluice::load",
+        file.name());
+  }
+  return fixed;
+}
+
 void ModelCore::requireFits(const StoredProgram& stored) const {
   const program::Program& p = stored.compiled.program;
   const auto require = [&](bool fits, std::string_view what) {
@@ -240,6 +262,7 @@ void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
   std::string other = file.content().target.difference(session_->target());
   const std::vector<program::Target> targets = session_->targets();
   for (std::size_t i = 0; i < file.content().programs.size(); ++i) {
+    FixedValues fixed = requireSameWeights(file, i);
     StoredProgram stored = file.take(i);
     const compiler::Compiled& compiled = stored.compiled;
     try {
@@ -265,6 +288,8 @@ void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
     }
     if (other.empty()) {
       programs_.push_back(std::make_unique<Entry>(loaded(std::move(stored))));
+      programs_.back()->fixed = std::move(fixed);
+      programs_.back()->fixed.writes = writesOfOthers(*programs_.back());
     } else {
       session_->warnOnce(
           fmt::format("executable '{}' is compiled again from its graph: {}", file.name(), other));
@@ -322,6 +347,10 @@ void ModelCore::loadStored(const StoredState& stored) {
   }
   if (source_->hasConstantWeights()) {  // they are in the programs
     nn::requireStateDict(variables(), stored.state.model);
+    for (const auto& [name, value] :
+         stored.state.model) {  // for stateDict, and for other variables
+      session_->set(name, value);
+    }
   } else {
     loadStateDict(stored.state.model);
   }

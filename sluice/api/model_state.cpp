@@ -165,7 +165,8 @@ nn::UnmatchedNames ModelCore::loadStateDict(const NamedTensors& state, nn::Stric
   if (source_->hasConstantWeights() && hasPrograms() && weight != all.end()) {
     raise<InvalidArgument>(
         "loadStateDict: weights such as '{}' are constants of the compiled program; load them "
-        "before prepareDevice, or make the session with constantWeights = false",
+        "before prepareDevice, or make the session with constantWeights = false, or the executable "
+        "without the option constantWeights",
         weight->name);
   }
   nn::UnmatchedNames unmatched = nn::requireStateDict(all, state, strict);

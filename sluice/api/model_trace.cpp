@@ -27,6 +27,50 @@ std::string ModelCore::getModelProto(onnx::Exact exact) const {
   return onnx::exportModelBytes(traced.graph, options);
 }
 
+bool ModelCore::fixesWeights() const {
+  return options_.compile().constantWeights && !source_->hasConstantWeights();
+}
+
+TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) const {
+  TracedGraph traced = source_->trace({signature, training(), options_});
+  if (!fixesWeights()) {
+    return traced;
+  }
+  // The session holds the values of compiled programs, so that it sees when they change.
+  const auto valueOf = [&](const ir::Variable& variable) {
+    if (fixed != nullptr && !alive().contains(variable.name)) {
+      alive().set(variable.name, ir::initialValue(variable, alive().seed()));
+    }
+    return ModelCore::valueOf(variable);
+  };
+  std::vector<std::string> variables =
+      fixVariables(traced, valueOf, options_.state().updatableNamedBuffers);
+  if (fixed != nullptr) {
+    *fixed = {std::move(variables)};
+    fixed->hash = hashOf(fixed->variables, alive());
+  }
+  return traced;
+}
+
+/// How often something else than the entry's own program may have changed the state. The program
+/// itself writes none of its constants.
+std::uint64_t ModelCore::writesOfOthers(const Entry& entry) const {
+  return alive().writes() - entry.compiled.program->writingSteps();
+}
+
+bool ModelCore::isOutdated(Entry& entry) const {
+  FixedValues& fixed = entry.fixed;
+  const std::uint64_t writes = writesOfOthers(entry);
+  if (fixed.variables.empty() || fixed.writes == writes) {
+    return false;
+  }
+  if (hashOf(fixed.variables, alive()) != fixed.hash) {
+    return true;
+  }
+  fixed.writes = writes;
+  return false;
+}
+
 compiler::CompileRequest ModelCore::requestOf(TracedGraph& traced,
                                               const BatchLayout& layout,
                                               const Options& options) const {

@@ -233,6 +233,8 @@ struct CompileOptions {
   Recomputation recomputation = Recomputation::Default;
   bool continuousWeightUpdates = false;
   bool fusion = true;
+  bool constantWeights = false;
+  bool foldBatchNorm = false;
   std::optional<bool> verifyPrograms;   ///< not set: programs of moderate size
   std::string dumpDirectory;            ///< empty: no dumps
   std::optional<bool> showProgressBar;  ///< not set: on a terminal

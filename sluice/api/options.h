@@ -56,6 +56,15 @@ class Options : public Freezable {
   Options& continuousWeightUpdates(bool on) { return set(compile_.continuousWeightUpdates, on); }
   /// Fuses chains of element-wise ops; on by default. Changes no result.
   Options& fusion(bool on) { return set(compile_.fusion, on); }
+  /// The weights and buffers of an inference model become constants of its programs, except for
+  /// updatableNamedBuffers and what the model itself writes. If their values have changed at a
+  /// call, the model is compiled again. What depends on them alone is computed once, which may
+  /// round in another way. Off by default.
+  Options& constantWeights(bool on) { return set(compile_.constantWeights, on); }
+  /// Inference batch norms become a part of the convolutions and linear layers before them, whose
+  /// weights are scaled for this in float64 and rounded once. Results are other roundings of the
+  /// same numbers, the same bits under every strategy. Needs constantWeights. Off by default.
+  Options& foldBatchNorm(bool on) { return set(compile_.foldBatchNorm, on); }
   /// Proves every program before its first step: its order, that it has no races, and that every
   /// read sees its value. If not set, proves programs of at most kProvenTasks tasks, for which this
   /// takes less than 5 % of the compilation time.

@@ -31,6 +31,8 @@ Options everythingSet() {
       .recomputation(Recomputation::None)
       .continuousWeightUpdates(true)
       .fusion(false)
+      .constantWeights(true)
+      .foldBatchNorm(true)
       .verifyPrograms(false)
       .dumpDirectory("d")
       .enablePipelining(true)
@@ -122,6 +124,8 @@ TEST(Options, PrintTheirDefaults) {
             "recomputation: Default\n"
             "continuousWeightUpdates: false\n"
             "fusion: true\n"
+            "constantWeights: false\n"
+            "foldBatchNorm: false\n"
             "verifyPrograms: none\n"
             "dumpDirectory: \"\"\n"
             "enablePipelining: false\n"
@@ -204,6 +208,8 @@ TEST(Options, PrintWhatWasSet) {
             "recomputation: None\n"
             "continuousWeightUpdates: true\n"
             "fusion: false\n"
+            "constantWeights: true\n"
+            "foldBatchNorm: true\n"
             "verifyPrograms: false\n"
             "dumpDirectory: \"d\"\n"
             "enablePipelining: true\n"

@@ -204,6 +204,9 @@ class Session : public nn::StateStore {
   bool contains(std::string_view variable) override;
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
+  /// Grows whenever a value of a variable may have changed: as long as it is the same, so are they.
+  std::uint64_t writes() const { return writes_; }
+
   /// The values of all variables, by replica.
   using Values = std::vector<std::map<std::string, HostTensor>>;
   Values copyValues();
@@ -247,6 +250,7 @@ class Session : public nn::StateStore {
   };
 
   std::uint64_t seed_;
+  std::uint64_t writes_ = 0;
   std::unique_ptr<Processes> processes_;
   std::string tuningTable_;
   devices::DevicePool pool_;

@@ -157,6 +157,10 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
     throwTorn();
   }
   engine_->prepare(program);
+  if (!program.written().slices.empty()) {
+    ++writes_;
+    program.noteWritingStep();
+  }
   const std::span<Replica> used(replicas_.data(), program.replicas());
   const bool room = program.written().bytes * used.size() <= args.undoBytes;
   for (Replica& replica : used) {

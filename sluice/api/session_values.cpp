@@ -17,6 +17,7 @@ bool Session::contains(std::string_view variable) {
 
 void Session::set(const std::string& variable, const HostTensor& value) {
   const runtime::Turn::Hold turn(turn_);
+  ++writes_;
   std::erase_if(replicaPresets_,
                 [&](const auto& preset) { return preset.first.second == variable; });
   if (state().contains(variable)) {
@@ -30,6 +31,7 @@ void Session::set(const std::string& variable, const HostTensor& value) {
 void Session::set(const std::string& variable, const HostTensor& value, std::size_t replica) {
   const runtime::Turn::Hold turn(turn_);
   settle();
+  ++writes_;
   if (replica < numReplicas() && state().contains(variable)) {
     replicas_[replica].state->write(variable, value);
   } else {
@@ -93,6 +95,7 @@ HostTensor Session::read(std::string_view variable, std::size_t replica) {
 void Session::write(std::string_view variable, const HostTensor& value) {
   const runtime::Turn::Hold turn(turn_);
   settle();
+  ++writes_;
   if (presets_.contains(variable) || (isTorn(variable) && !state().contains(variable))) {
     const std::string name(variable);
     presets_.insert_or_assign(name, value.clone());
@@ -177,6 +180,7 @@ Session::Values Session::copyValues() {
 void Session::restoreValues(const Values& values) {
   const runtime::Turn::Hold turn(turn_);
   settle();
+  ++writes_;
   for (std::size_t r = 0; r < values.size(); ++r) {
     for (const auto& [name, value] : values[r]) {
       replicas_[r].state->write(name, value);
@@ -196,6 +200,7 @@ void Session::fill(const std::string& variable, double value) {
   if (placed == nullptr) {
     raise<InvalidArgument>("the model has no variable '{}'", variable);
   }
+  ++writes_;
   const HostTensor tensor = HostTensor::full(placed->variable.type, value);
   for (Replica& replica : replicas_) {
     replica.state->write(variable, tensor);

@@ -138,7 +138,7 @@ std::vector<Suggestion> ModelCore::suggestions(const Entry& entry,
     Options tried = options_;
     tried.setExecutionStrategy(candidate.strategy);
     try {
-      TracedGraph traced = source_->trace({entry.signature, training(), options_});
+      TracedGraph traced = graphFor(entry.signature);
       const program::Program program = session.plan(requestOf(traced, entry.layout, tried));
       const double seconds = secondsOf(program);
       if (seconds < now) {

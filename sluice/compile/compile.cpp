@@ -56,7 +56,7 @@ Compiled compileGraph(CompileRequest request) {
   }
   Compilation made = fitPlan(step, runner);
   runner.run(made, CompilePhase::Verify, request.last);
-  if (request.dumps.has("program")) {
+  if (!request.dumpFolder.empty() && request.dumps.has("program")) {  // large constants: seconds
     runner.dump("program.txt", program::print(made.program));
     runner.dump("program_records.txt", program::toText(made.program));
   }

@@ -72,6 +72,7 @@ struct CompileRequest {
   std::vector<AnchorName> anchors = {};
 
   // Passes.
+  bool foldBatchNorm = false;  ///< changes results: products of constant weights take their norms
   bool fusion = true;
   /// Says which composites stay whole because a device has a kernel for them; empty: none.
   std::function<bool(const ir::Op&)> keepComposite = {};

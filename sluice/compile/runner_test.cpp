@@ -241,6 +241,7 @@ TEST(CompileStages, AreInTheirOrder) {
                           "step"));
   EXPECT_THAT(namesOf(CompilePhase::Passes, CompilePhase::Passes),
               ElementsAre("shard_weights",
+                          "fold_batch_norm",
                           "decompose",
                           "shard_updates",
                           "fold_constants",
@@ -297,7 +298,7 @@ TEST(CompileStages, OfAGraphOfTheCommandLineAreTimedAndDumped) {
                           "emit",
                           "plan_memory",
                           "verify"));
-  EXPECT_TRUE(fs::exists(folder / "20_place.txt"));
+  EXPECT_TRUE(fs::exists(folder / "21_place.txt"));
   std::ostringstream program;
   program << std::ifstream(folder / "program.txt").rdbuf();
   EXPECT_EQ(program.str(), program::print(made.program));

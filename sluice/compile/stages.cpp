@@ -19,6 +19,7 @@
 #include "sluice/transforms/decompose.h"
 #include "sluice/transforms/eliminate_common.h"
 #include "sluice/transforms/eliminate_dead.h"
+#include "sluice/transforms/fold_batch_norm.h"
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
 #include "sluice/transforms/gather_early.h"
@@ -282,6 +283,10 @@ void plain(Compilation& c) {
   transforms::inAllGraphs(c.graph, kPass);
 }
 
+bool foldsNorms(const Compilation& c) {
+  return c.request.foldBatchNorm;
+}
+
 bool fuses(const Compilation& c) {
   return c.request.fusion;
 }
@@ -438,6 +443,7 @@ constexpr std::array kStages = {
     step("step", CompilePhase::Trace, reportStep, kAlways),
 
     rewrite("shard_weights", CompilePhase::Passes, shardWeights),
+    pass("fold_batch_norm", plain<transforms::foldBatchNorm>, foldsNorms),
     pass("decompose", decompose),
     pass("shard_updates", plain<transforms::shardUpdates>),
     pass("fold_constants", plain<transforms::foldConstants>),

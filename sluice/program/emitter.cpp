@@ -323,8 +323,8 @@ class Emitter {
   }
 
   /// The buffer that holds `value` in `wanted`, for the segment being emitted; inserts the storage
-  /// change the first time. Changes of a variable that the micro-batch loop does not write are
-  /// hoisted in front of the loop.
+  /// change the first time. Changes of a constant, and of a variable that the micro-batch loop does
+  /// not write, are hoisted in front of the loop.
   BufferId materialize(Value value, const Layout& wanted) {
     const auto known = materials_.find(value);
     SLUICE_CHECK(known != materials_.end(),
@@ -364,6 +364,11 @@ class Emitter {
                           : packed(variable->second, source, type, wanted));
       return forms.back().buffer;
     }
+    if (graph_.op(value.op).is(ir::kConstant) && info(segment_).kind != SegmentKind::Update &&
+        !packsAll_) {
+      forms.push_back(packedCopy(name, source, type, wanted));
+      return forms.back().buffer;
+    }
     const Material form{wanted,
                         newBuffer(name, wanted.bytes(type), BufferUse::Local),
                         segment_,
@@ -384,9 +389,17 @@ class Emitter {
         return form;
       }
     }
-    Material form{wanted, newBuffer(variable, wanted.bytes(type), BufferUse::Packed)};
-    emitReorder(source, form, type, device(), variable);  // the Pack of device d is segment d
-    known.push_back(form);
+    known.push_back(packedCopy(variable, source, type, wanted));
+    return known.back();
+  }
+
+  /// Made in front of the loop.
+  Material packedCopy(const std::string& name,
+                      const Material& source,
+                      const TensorType& type,
+                      const Layout& wanted) {
+    const Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Packed)};
+    emitReorder(source, form, type, device(), name);  // the Pack of device d is segment d
     return form;
   }
 

@@ -8,6 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
@@ -179,6 +180,21 @@ TEST(Lower, PacksAWeightOncePerRound) {
   EXPECT_EQ(p.segments.front().calls[0].choice.outputs[0].str(), "opaque");
   // Pack, three times forward and backward, update.
   EXPECT_EQ(p.lanes[1].tasks.size(), 8U);
+}
+
+TEST(Lower, PacksAConstantOncePerRound) {
+  ir::Graph graph("model");
+  ir::GraphBuilder b(graph);
+  const ir::Value x = b.input("x", f32({2, 3}));
+  graph.addOutput("y", ops::matmul(b, x, b.constant(HostTensor::full(f32({3, 4}), 1))));
+  const Program p = lowered(graph, {.microBatchesPerRound = 3});
+  verify(p);
+  ASSERT_EQ(p.segments.front().kind, SegmentKind::Pack);
+  ASSERT_EQ(p.segments.front().calls.size(), 1U);
+  EXPECT_EQ(p.segments.front().calls[0].choice.outputs[0].str(), "opaque");
+  EXPECT_EQ(p.segments.front().calls[0].inputs[0], p.constants[0].buffer.value);
+  // Pack, three times forward.
+  EXPECT_EQ(p.lanes[1].tasks.size(), 4U);
 }
 
 TEST(DrainRule, PicksMicroBatchesOfAStep) {

@@ -84,6 +84,9 @@ class LoadedProgram {
   std::size_t replicas() const { return replicas_; }
   /// The state that a step writes; known once the program is prepared.
   const WrittenState& written() const { return written_; }
+  /// How many of its steps may have written state; who runs them counts.
+  std::uint64_t writingSteps() const { return writingSteps_; }
+  void noteWritingStep() { ++writingSteps_; }
   /// Number of entries in the tables that it runs with: addresses, waiters, sources of sums.
   std::size_t tableEntries() const;
   /// Number of launches that devices have captured so far.
@@ -95,6 +98,7 @@ class LoadedProgram {
   friend class Engine;
   program::Program program_;
   WrittenState written_;
+  std::uint64_t writingSteps_ = 0;
   Watch watch_;
   std::uint64_t serial_ = 0;  // tells programs of one Engine apart
   std::unique_ptr<const LanePlans> plans_;

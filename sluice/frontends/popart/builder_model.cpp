@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <span>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
-#include "sluice/api/compile_plan.h"
+#include "sluice/api/constant_weights.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
@@ -52,7 +51,7 @@ class BuilderSource : public GraphSource {
     traced.graph.setName(graphName(request));
     if (constantWeights_) {
       requireWeightsOnDevices(request.options);
-      fixWeights(traced);
+      fixVariables(traced, [this](const ir::Variable& variable) { return valueOf(variable); });
     }
     traced.cutIntoStages = true;
     return traced;
@@ -133,47 +132,14 @@ class BuilderSource : public GraphSource {
         found[0] / wanted[0]);
   }
 
-  static void requireWeightsOnDevices(const Options& options) {
-    const Strategy strategy = cutIntoPhases(options).value_or(options.executionStrategy());
-    if (parallel::isPhased(strategy.kind()) ||
-        !options.tensorLocations.plan().weight.onChip.value_or(true)) {
-      raise<InvalidArgument>(
-          "constantWeights: constants cannot be off the devices, and these options keep weights in "
-          "remote memory; make the session with constantWeights = false");
-    }
-  }
-
-  /// Puts constants in place of the reads of variables.
-  void fixWeights(TracedGraph& traced) const {
-    ir::Graph& graph = traced.graph;
+  /// The values at this time; later ones do not count (loadStateDict and weightsFromHost say so).
+  HostTensor valueOf(const ir::Variable& variable) const {
     const std::shared_ptr<nn::StateStore> store = link_->store();
-    std::unordered_map<ir::Value, ir::Value> constants;
-    std::vector<ir::OpId> reads;
-    for (const ir::OpId id : std::vector(graph.order().begin(), graph.order().end())) {
-      const ir::Op& op = graph.op(id);
-      if (!op.is(ir::kVariable)) {
-        continue;
-      }
-      const std::string& name = op.attrs.text("var");
-      const auto session = std::dynamic_pointer_cast<Session>(store);
-      HostTensor value = store != nullptr && store->contains(name)
-                             ? store->read(name)
-                             : ir::initialValue(*graph.findVariable(name),
-                                                session == nullptr ? 0 : session->seed());
-      const ir::OpId constant = graph.insertBefore(id,
-                                                   {.def = ir::kConstant,
-                                                    .attrs = {{"value", std::move(value)}},
-                                                    .name = op.name,
-                                                    .place = op.place});
-      constants.emplace(op.out(), graph.op(constant).out());
-      reads.push_back(id);
+    if (store != nullptr && store->contains(variable.name)) {
+      return store->read(variable.name);
     }
-    graph.replaceUses(constants);
-    graph.remove(reads);
-    for (NamedTensor& tensor : traced.tensors) {
-      const auto found = constants.find(tensor.value);
-      tensor.value = found == constants.end() ? tensor.value : found->second;
-    }
+    const auto session = std::dynamic_pointer_cast<Session>(store);
+    return ir::initialValue(variable, session == nullptr ? 0 : session->seed());
   }
 
   std::shared_ptr<nn::StateLink> link_;
