@@ -26,7 +26,7 @@ struct Group {
 /// Whether every rank adds up a whole sum of so many bytes: few are sent to all at once, instead of
 /// a part to each and the sums back.
 constexpr bool addsWhole(std::size_t replicas, std::size_t bytes) {
-  return replicas * bytes <= 32 * 1024;
+  return replicas * bytes <= std::size_t{32} * 1024;
 }
 
 /// The sum of the terms of all replicas; `sources` are those of the replicas here.

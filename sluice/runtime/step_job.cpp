@@ -328,7 +328,7 @@ void noteWrite(const StepJob& job, LaneRun& lane, std::int64_t count, std::int64
 }  // namespace
 
 bool leavesAtOnce(const StepJob& job, const LaneRun& lane) {
-  constexpr std::size_t kLarge = 256 * 1024;  // takes longer than to wake a thread
+  constexpr std::size_t kLarge = std::size_t{256} * 1024;  // takes longer than to wake a thread
   const Task& task = lane.task(lane.issued());
   const program::Message& message = job.program->messages[static_cast<std::size_t>(task.subject)];
   const std::size_t bytes =
