@@ -19,6 +19,8 @@ HEADERS = ["sluice/base/error.h", "sluice/base/recoverable_error.h", "sluice/bas
 RAISED = re.compile(r"\b(?:raise<(\w+)>\s*\(|throw\s+(\w*(?:Error|Argument|Unsupported|OutOfMemory|Cancelled))\s*\()")
 LITERAL = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')
 SKIPPED = {"InternalError", "Error"}
+# Types that only the code itself tells apart, and what users know them as.
+KNOWN_AS = {"UnreadableFile": "FileError"}
 
 # The cause of each type of errors, where the headers do not say it, and the remedy; the message has the particulars.
 CAUSES = {
@@ -84,6 +86,7 @@ def raised():
             module = path.relative_to(ROOT).parent.as_posix().removeprefix("sluice/")
             for match in RAISED.finditer(text):
                 kind = match.group(1) or match.group(2)
+                kind = KNOWN_AS.get(kind, kind)
                 message = " ".join(literals(text, match.end()).split())
                 if kind == "FloatingPointError":  # composed of the fields of NonFinite
                     message = "{} {} (in {}, stage {}, micro-batch {})"
