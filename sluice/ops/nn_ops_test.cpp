@@ -330,6 +330,18 @@ TEST(Losses, HandComputed) {
              {(std::log(4.0) + std::log(2.0)) / 2});
 }
 
+TEST(Losses, BceWithLogitsKeepsTheDigitsOfConfidentHits) {
+  const HostTensor x = f32({8}, {8, -8, 30, -30, 8, -8, 0, -0.0F});
+  const HostTensor t = f32({8}, {1, 0, 1, 0, 0, 1, 1, 0.25F});
+  const HostTensor losses = run(kBceWithLogitsLoss, {x, t}, {{"reduction", "none"}});
+  for (std::int64_t i = 0; i < 8; ++i) {
+    // Both terms are positive, so that in double they are exact enough.
+    const double hit = t.at(i) * std::log1p(std::exp(-x.at(i)));
+    const double miss = (1.0 - t.at(i)) * std::log1p(std::exp(x.at(i)));
+    EXPECT_NEAR(losses.at(i) / (hit + miss), 1.0, 2e-7) << x.at(i) << " " << t.at(i);
+  }
+}
+
 TEST(Losses, BceIsFiniteForCertainErrors) {
   const HostTensor certain = run(kBceLoss, {f32({2}, {0, 1}), f32({2}, {1, 0})});
   EXPECT_NEAR(certain.at(0), 87.3365, 1e-3);
