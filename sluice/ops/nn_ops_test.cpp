@@ -288,13 +288,21 @@ TEST(NllLoss, ReducesOverLabelsThatAreNotIgnored) {
   EXPECT_EQ(dlogp.toDoubles(), (Doubles{0, -2, 0, 0, -2, 0}));
 }
 
-TEST(NllLoss, TheMeanOfNothingIsZero) {
+TEST(NllLoss, TheMeanOfNoTermsIsNoNumberAndHasNoGradient) {
   const HostTensor labels = HostTensor::of<std::int32_t>({1}, {7});
-  EXPECT_EQ(run(kNllLoss, {f32({1, 2}, {-1, -2}), labels}, {{"ignoreIndex", 7}}).toDoubles(),
-            (Doubles{0}));
-  EXPECT_EQ(
-      run(kNllLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::I64, {0})}).toDoubles(),
-      (Doubles{0}));
+  const HostTensor x = f32({1, 2}, {-1, -2});
+  for (const ir::OpDef* def : {&kNllLoss, &kCrossEntropy}) {
+    EXPECT_TRUE(std::isnan(run(*def, {x, labels}, {{"ignoreIndex", 7}}).at(0))) << def->name;
+    const ir::Attrs sum = {{"ignoreIndex", 7}, {"reduction", "sum"}};
+    EXPECT_EQ(run(*def, {x, labels}, sum).toDoubles(), (Doubles{0})) << def->name;
+  }
+  const ir::Attrs attrs = {{"ignoreIndex", 7}, {"classes", 2}};
+  EXPECT_EQ(run(kNllLossGrad, {labels, f32({}, {4})}, attrs).toDoubles(), (Doubles{0, 0}));
+  EXPECT_TRUE(std::isnan(
+      run(kNllLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::I64, {0})}).at(0)));
+}
+
+TEST(PairLosses, HaveAMeanOfZeroOfNothing) {
   EXPECT_EQ(
       run(kMseLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::F32, {0, 2})}).toDoubles(),
       (Doubles{0}));
