@@ -144,3 +144,9 @@ def test_a_result_of_float32_and_its_gradient_keep_their_digits(name):
     train(module)
     step = inputs - module.inputs[0].detach()
     torch.testing.assert_close(step.double(), slopes, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_erfinv_of_16_bits_is_rounded_once(dtype):
+    x = torch.linspace(-0.99, 0.99, 101).to(dtype)
+    assert torch.equal(run(torch.erfinv, x), torch.erfinv(x.double()).to(dtype))

@@ -133,6 +133,8 @@ def _erfinv_refined(y, value):
 @rule("aten.erfinv.default")
 def erfinv(ctx, x):
     x = floating(x)
+    if x.dtype in ("float16", "bfloat16"):  # the polynomials would round at every step
+        return emit.cast(erfinv(ctx, emit.cast(x, "float32")), x.dtype)
     one, zero = emit.scalar(1, x.dtype), emit.scalar(0, x.dtype)
     edge = emit.op("equal", emit.op("abs", x), one)  # infinite, and its derivative is, too
     y = emit.op("detach", emit.where(edge, zero, x))
