@@ -42,6 +42,10 @@ VALUES = {
     "isposinf_of_integers": (torch.isneginf, torch.arange(3)[None]),
     "binary_cross_entropy": (lambda p, t: F.binary_cross_entropy(p, t, reduction="none"), pairs(SHARES)),
     "erfinv": (torch.erfinv, torch.tensor([[0.0, -0.0, 1e-20, 0.5, -0.999, 1.0, -1.0, 1.5, NAN]])),
+    "lgamma": (
+        torch.lgamma,
+        torch.tensor([[0.5, 1e-20, 3.5, 30.25, 1e5, 1e30, -0.5, -2.3, -40.6, 0.0, -1.0, -7.0, INF, -INF, NAN]]),
+    ),
     "cummax": (lambda x: torch.cummax(x, 1)[0], RUNNING),
     "cummin": (lambda x: torch.cummin(x, 1)[0], RUNNING),
     "cummax_places": (lambda x: torch.cummax(x, 1)[1], RUNNING),
@@ -54,6 +58,7 @@ VALUES = {
 GRADIENTS = {
     "erfinv": (torch.erfinv, torch.tensor([[0.0, 1e-20, 0.5, -0.999, 1.0, -1.0]])),
     "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
+    "lgamma": (torch.lgamma, torch.tensor([[0.01, 0.5, 1.0, 1.5, 2.0, 9.0, 1e5, -0.5, -2.3, -40.6]])),
     "running_extremes": (
         lambda x: x.cummax(0)[0] - x.cummin(0)[0] ** 2,
         torch.tensor([[1.0, 1.0, 3.0, 3.0, 2.0, 0.0, 0.0]]),
@@ -121,6 +126,7 @@ LOST = {
     ),
     "erfc": (torch.erfc, torch.tensor([[-3.0, 0.0, 0.4, 0.6, 2.0, 4.0, 6.0, 9.0]])),
     "erfinv": (torch.erfinv, torch.tensor([[1e-30, 0.3, 0.9999, 1 - 2**-24]])),
+    "lgamma": (torch.lgamma, torch.tensor([[0.999, 1.001, 1.999, 2.001, 5.0, -2.4570, -2.7476]])),
 }
 
 
@@ -128,7 +134,7 @@ LOST = {
 def test_a_result_of_float32_and_its_gradient_keep_their_digits(name):
     function, inputs = LOST[name]
     double = inputs.double().requires_grad_()
-    if name.startswith("erf"):
+    if name in ("erfc", "erfinv", "lgamma"):
         expected = function(double)
     else:  # the parts of the loss, none of which cancels
         x, t = double[0], double[1].detach()
