@@ -43,19 +43,22 @@ int listCache(const std::string& folder) {
 int verifyCache(const std::string& folder) {
   const ExecutableCache cache = openCache(folder);
   const std::size_t before = cache.files().size();
-  const std::vector<ExecutableCache::File> damaged = [&] {
+  const std::vector<ExecutableCache::File> wrong = [&] {
     const WaitLine line("checking files");
     return cache.verify();
   }();
   const auto left =
-      std::ranges::count_if(damaged, [](const auto& file) { return !file.kept.empty(); });
+      std::ranges::count_if(wrong, [](const auto& file) { return !file.kept.empty(); });
+  const auto unread =
+      std::ranges::count_if(wrong, [](const auto& file) { return !file.unread.empty(); });
+  const std::size_t damaged = wrong.size() - static_cast<std::size_t>(unread);
   if (left == 0) {
-    fmt::print("{} files, {} damaged and removed\n", before, damaged.size());
+    fmt::print("{} files, {} damaged and removed", before, damaged);
   } else {
-    fmt::print(
-        "{} files, {} damaged, {} of which cannot be removed\n", before, damaged.size(), left);
+    fmt::print("{} files, {} damaged, {} of which cannot be removed", before, damaged, left);
   }
-  return damaged.empty() ? 0 : kFailed;
+  fmt::print("{}\n", unread == 0 ? "" : fmt::format(", {} cannot be read", unread));
+  return wrong.empty() ? 0 : kFailed;
 }
 
 int clearCache(const std::string& folder) {

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes docs/errors.md: every error that the code raises, by type and module.
+"""Writes docs/errors.md: every error that the code raises, in C++ and in Python, by type and module.
 
     scripts/list_errors.py           write the page
     scripts/list_errors.py --check   fail if the page is not what the code says
@@ -7,6 +7,7 @@
 A message says what was expected, what was found and what to do; {} stands for a value. Bugs of Sluice
 itself (InternalError) are left out: no user causes them.
 """
+import ast
 import re
 import sys
 from pathlib import Path
@@ -14,11 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "errors.md"
 FOLDERS = ["sluice", "cli", "python/core"]
+PYTHON = "python/sluice"
 HEADERS = ["sluice/base/error.h", "sluice/base/recoverable_error.h", "sluice/base/error.h",
            "sluice/runtime/non_finite.h"]
 RAISED = re.compile(r"\b(?:raise<(\w+)>\s*\(|throw\s+(\w*(?:Error|Argument|Unsupported|OutOfMemory|Cancelled))\s*\()")
 LITERAL = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')
 SKIPPED = {"InternalError", "Error"}
+# Types that only the code itself tells apart, and what users know them as.
+KNOWN_AS = {"UnreadableFile": "FileError"}
 
 # The cause of each type of errors, where the headers do not say it, and the remedy; the message has the particulars.
 CAUSES = {
@@ -53,7 +57,8 @@ PAGES = {
     "data": "data.md", "device": "performance.md", "devices/cuda": "cuda.md", "devices/sim": "simulation.md",
     "frontends/popart": "popart.md", "frontends/tensorflow": "python_ipu.md", "ir": "parts.md", "nn": "layers.md",
     "onnx": "onnx.md", "ops": "ops.md", "optim": "optimizers.md", "parallel": "pipelining.md",
-    "profile": "profiling.md", "program": "executable.md", "python/core": "python.md", "runtime": "distributed.md",
+    "profile": "profiling.md", "program": "executable.md", "python/core": "python.md", "python/sluice": "python.md",
+    "python/sluice/ipu": "python_ipu.md", "python/sluice/popart": "popart.md", "runtime": "distributed.md",
     "schedule": "schedules.md", "tensor": "state.md", "transforms": "exactness.md",
 }
 
@@ -84,11 +89,40 @@ def raised():
             module = path.relative_to(ROOT).parent.as_posix().removeprefix("sluice/")
             for match in RAISED.finditer(text):
                 kind = match.group(1) or match.group(2)
+                kind = KNOWN_AS.get(kind, kind)
                 message = " ".join(literals(text, match.end()).split())
                 if kind == "FloatingPointError":  # composed of the fields of NonFinite
                     message = "{} {} (in {}, stage {}, micro-batch {})"
                 if kind not in SKIPPED and len(message) > 3 and message != "{}":
                     found.add((kind, module, message))
+    return found
+
+
+def text_of(node):
+    """The text of an expression, with {} for what is known only when it runs; None for anything but a text."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(each) if isinstance(each, ast.Constant) else "{}" for each in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [text_of(node.left), text_of(node.right)]
+        return None if parts == [None, None] else "".join("{}" if part is None else part for part in parts)
+    return None
+
+
+def raised_in_python(kinds):
+    """The same for Python. `refuse` is how a rule of capture says that it is Unsupported."""
+    found = set()
+    for path in sorted((ROOT / PYTHON).rglob("*.py")):
+        module = path.relative_to(ROOT).parent.as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            kind = "Unsupported" if name == "refuse" else name
+            message = " ".join((text_of(node.args[0]) or "").split())
+            if kind in kinds and len(message) > 3 and message != "{}":
+                found.add((kind, module, message))
     return found
 
 
@@ -105,10 +139,12 @@ def meanings():
 
 def page():
     found, known = raised(), meanings()
+    found |= raised_in_python({kind for kind, _, _ in found})
     lines = [
         "# Errors",
         "",
-        "Every error that Sluice raises, by type and module. `scripts/list_errors.py` makes this page from the code.",
+        "Every error that Sluice raises, by type and module; those of `python/` are raised in Python alone.",
+        "`scripts/list_errors.py` makes this page from the code.",
         "A message says what was expected, what was found and what to do; `{}` stands for a value. Each type has its",
         "cause and its remedy, and each module the page that says how it is done right. An `InternalError` is a bug of",
         "Sluice: please report it.",

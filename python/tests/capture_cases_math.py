@@ -9,6 +9,8 @@ TIES = values(-3.0, -1.0, 0.0, 1.0, 3.0, -1.0, 1.0, -3.0)
 MATH = [
     *unary("atan asinh sin cos sinh cosh tan tanh exp expm1 sigmoid erf square abs neg", X),
     *unary("acos asin atanh", INSIDE),
+    Case("erfinv", lambda x, y: (torch.erfinv(x), torch.erfinv(torch.tanh(3 * y))), INSIDE, INSIDE),
+    *unary("lgamma", X),
     *unary("log log1p log2 log10 sqrt rsqrt reciprocal", POSITIVE),
     Case("acosh", torch.acosh, between(1.1, 3.0, 3, 4)),
     *unary("ceil floor round trunc frac sign erfc exp2 sgn signbit", X),

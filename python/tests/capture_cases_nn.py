@@ -95,6 +95,16 @@ LAYERS = [
         lambda x: F.max_pool3d(x, 2, return_indices=True),
         normal(1, 2, 4, 4, 4),
     ),
+    Case("max_unpool1d", lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), normal(2, 3, 8)),
+    Case(
+        "max_unpool2d",
+        lambda x: (
+            F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape[-2:]),
+            F.max_unpool2d(*F.max_pool2d(x[0], 2, return_indices=True), 2, output_size=x.shape[-2:]),
+        ),
+        IMAGE,
+    ),
+    Case("max_unpool3d", lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), normal(1, 2, 4, 4, 4)),
     layer(nn.AvgPool1d(2), normal(2, 3, 8)),
     layer(nn.AvgPool2d(3, 2, 1), IMAGE),
     layer(nn.AvgPool2d(3, 2, 1, count_include_pad=False, ceil_mode=True), IMAGE),

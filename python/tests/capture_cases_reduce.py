@@ -152,6 +152,21 @@ REDUCE = [
         X,
         INTS,
     ),
+    Case(
+        "running_extremes",
+        lambda x, i: (
+            x.cummax(1),
+            x.cummin(0),
+            x.round().cummax(0),  # of equal ones the last
+            x.round().cummin(1),
+            i.cummax(1),
+            (i > 0).cummin(0),
+            x[0, 0].cummax(0),
+        ),
+        normal(6, 7),
+        INTS,
+    ),
+    Case("logcumsumexp", lambda x: (x.logcumsumexp(1), x.logcumsumexp(0), x[0, 0].logcumsumexp(0)), normal(6, 7)),
     Case("cumprod", lambda x: (x.cumprod(1), x.cumprod(0)), between(0.5, 1.5, 5, 7)),
     Case("trace", lambda x: x.trace(), normal(4, 5)),
     Case(

@@ -12,6 +12,7 @@ from capture_support import as_module, run, train  # noqa: E402
 INF, NAN = math.inf, math.nan
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 0.1, -0.1, 2.0, 3.0, -3.0, 1e-20, 1e20, 100.0]
 POWERS = [2.0**k for k in range(-60, 61)] + [10.0**k for k in range(11)]
+RUNNING = torch.tensor([[[1.0, -INF, 3.0, INF, 2.0], [1.0, 1.0, INF, 0.0, -0.0], [0.0, NAN, 5.0, NAN, 1.0]]])
 SHARES = [0.0, 1e-20, 0.25, 0.5, 1.0 - 2**-24, 1.0]
 
 
@@ -40,9 +41,28 @@ VALUES = {
     "isposinf": (lambda x: torch.stack([x.isposinf(), x.isneginf()]), torch.tensor([[INF, -INF, NAN, 1.0]])),
     "isposinf_of_integers": (torch.isneginf, torch.arange(3)[None]),
     "binary_cross_entropy": (lambda p, t: F.binary_cross_entropy(p, t, reduction="none"), pairs(SHARES)),
+    "erfinv": (torch.erfinv, torch.tensor([[0.0, -0.0, 1e-20, 0.5, -0.999, 1.0, -1.0, 1.5, NAN]])),
+    "lgamma": (
+        torch.lgamma,
+        torch.tensor([[0.5, 1e-20, 3.5, 30.25, 1e5, 1e30, -0.5, -2.3, -40.6, 0.0, -1.0, -7.0, INF, -INF, NAN]]),
+    ),
+    "cummax": (lambda x: torch.cummax(x, 1)[0], RUNNING),
+    "cummin": (lambda x: torch.cummin(x, 1)[0], RUNNING),
+    "cummax_places": (lambda x: torch.cummax(x, 1)[1], RUNNING),
+    "cummin_places": (lambda x: torch.cummin(x, 1)[1], RUNNING),
+    "logcumsumexp": (lambda x: torch.logcumsumexp(x, 0), torch.tensor([[-INF, -INF, 0.0, -800.0, 90.0, 1e30, INF]])),
+    "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
+    "no_likelihood_counts": (lambda x: F.nll_loss(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
 }
 
 GRADIENTS = {
+    "erfinv": (torch.erfinv, torch.tensor([[0.0, 1e-20, 0.5, -0.999, 1.0, -1.0]])),
+    "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
+    "lgamma": (torch.lgamma, torch.tensor([[0.01, 0.5, 1.0, 1.5, 2.0, 9.0, 1e5, -0.5, -2.3, -40.6]])),
+    "running_extremes": (
+        lambda x: x.cummax(0)[0] - x.cummin(0)[0] ** 2,
+        torch.tensor([[1.0, 1.0, 3.0, 3.0, 2.0, 0.0, 0.0]]),
+    ),
     "logaddexp": (torch.logaddexp, pairs([0.0, 1.0, -1.0, -800.0])),
     "log2": (torch.log2, torch.tensor([[0.25, 3.0, 8.0]])),
     "xlogy": (torch.xlogy, pairs([0.0, 1.0, -2.0], [0.5, 1.0, 3.0])),
@@ -92,3 +112,47 @@ def test_a_gradient_is_that_of_torch(name):
     train(module)
     for before, after, gradient in zip(inputs, module.parameters(), expected):
         torch.testing.assert_close(before - after.detach(), gradient, rtol=1e-8, atol=1e-12)
+
+
+# torch's own float32 loses digits of these, hence the comparison with float64.
+CONFIDENT = torch.tensor([[8.0, -8.0, 30.0, -30.0, 8.0, 0.0, -3.0], [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.25]])
+LOST = {
+    "bce_with_logits": (lambda x: F.binary_cross_entropy_with_logits(x[0], x[1].detach(), reduction="none"), CONFIDENT),
+    "bce_with_weights": (
+        lambda x: F.binary_cross_entropy_with_logits(
+            x[0], x[1].detach(), reduction="none", weight=x[1].detach() + 1, pos_weight=x[1].detach() + 2
+        ),
+        CONFIDENT,
+    ),
+    "erfc": (torch.erfc, torch.tensor([[-3.0, 0.0, 0.4, 0.6, 2.0, 4.0, 6.0, 9.0]])),
+    "erfinv": (torch.erfinv, torch.tensor([[1e-30, 0.3, 0.9999, 1 - 2**-24]])),
+    "lgamma": (torch.lgamma, torch.tensor([[0.999, 1.001, 1.999, 2.001, 5.0, -2.4570, -2.7476]])),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_result_of_float32_and_its_gradient_keep_their_digits(name):
+    function, inputs = LOST[name]
+    double = inputs.double().requires_grad_()
+    if name in ("erfc", "erfinv", "lgamma"):
+        expected = function(double)
+    else:  # the parts of the loss, none of which cancels
+        x, t = double[0], double[1].detach()
+        hit, miss = t * F.softplus(-x, threshold=1e9), (1 - t) * F.softplus(x, threshold=1e9)
+        expected = hit + miss if name == "bce_with_logits" else (t + 1) * ((t + 2) * hit + miss)
+    found = run(function, inputs)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected.detach(), rtol=1e-6, atol=0)
+    # A step so large that the weight that it leaves has the digits of the gradient.
+    scale = 2.0**30 / expected.detach().abs().clamp(min=1e-20)
+    (slopes,) = torch.autograd.grad((expected * scale).sum(), double)
+    module = Total(lambda x: function(x) * scale.float(), [inputs])
+    train(module)
+    step = inputs - module.inputs[0].detach()
+    torch.testing.assert_close(step.double(), slopes, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_erfinv_of_16_bits_is_rounded_once(dtype):
+    x = torch.linspace(-0.99, 0.99, 101).to(dtype)
+    assert torch.equal(run(torch.erfinv, x), torch.erfinv(x.double()).to(dtype))

@@ -40,8 +40,8 @@ def close(actual, expected, tolerance=1e-5):
 erf = np.vectorize(math.erf)
 UNARY = {
     "abs": np.abs, "acos": np.arccos, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
-    "atanh": np.arctanh, "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh, "erf": erf, "exp": np.exp,
-    "expm1": np.expm1, "floor": np.floor, "neg": np.negative, "reciprocal": np.reciprocal,
+    "atanh": np.arctanh, "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh, "erf": erf,
+    "erfc": np.vectorize(math.erfc), "exp": np.exp, "expm1": np.expm1, "floor": np.floor, "neg": np.negative, "reciprocal": np.reciprocal,
     "relu": lambda x: np.maximum(x, 0), "round": np.round, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "sign": np.sign, "silu": lambda x: x / (1 + np.exp(-x)), "sin": np.sin, "sinh": np.sinh,
     "softplus": lambda x: np.log1p(np.exp(x)), "softsign": lambda x: x / (1 + np.abs(x)),

@@ -41,7 +41,7 @@ class ExecutableCache {
   std::vector<File> files() const { return files_.files(); }
   std::uint64_t bytes() const { return files_.bytes(); }
   std::size_t clear() const { return files_.clear(); }
-  /// Removes damaged files and returns them.
+  /// As FileCache has it: removes damaged files and returns them, and those that cannot be read.
   std::vector<File> verify() const;
 
  private:

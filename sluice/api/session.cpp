@@ -421,6 +421,7 @@ CompiledProgram Session::compile(compiler::CompileRequest request,
   bool cached = false;
   compiler::Compiled made = compiled(std::move(request), cache, cached);
   requireGoing();
+  warn(made.warnings, options);
   begin(CompilePhase::Load);
   CompiledProgram result = install(std::move(made), options);
   result.cached = cached;
@@ -463,7 +464,6 @@ CompiledProgram Session::install(compiler::Compiled made, const Options& options
   requireRoom(made.program);
   pool_.require(std::max(numDevices(), made.program.devices.size()),
                 std::max(numReplicas(), replicasHere(options)));
-  warn(made.warnings, options);
   requireGoing();
   CompiledProgram compiled{.program = nullptr,
                            .plan = std::move(made.plan),

@@ -11,6 +11,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
+#include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
 
 namespace sluice {
@@ -106,6 +107,9 @@ bool FileCache::find(std::string_view key, CacheContent content, const Take& tak
     return true;
   } catch (const OutOfMemory&) {
     throw;
+  } catch (const UnreadableFile& error) {
+    log::warn("cache", "not used now: {}", error.message());
+    return false;
   } catch (const Error& error) {
     removeDamaged(path, error);
     return false;
@@ -192,6 +196,10 @@ std::vector<FileCache::File> FileCache::verify(const Take& check) const {
       } else {
         static_cast<void>(resultOf(entry, key, CacheContent::Code));
       }
+    } catch (const UnreadableFile& error) {
+      file.unread = error.message();
+      log::warn("cache", "not checked: {}", error.message());
+      damaged.push_back(std::move(file));
     } catch (const Error& error) {
       if (std::optional<std::string> kept = removeDamaged(file.path, error)) {
         file.kept = std::move(*kept);

@@ -2,9 +2,10 @@
 // for GPUs, each under what it was made from. Any number of processes may use one folder at a time.
 //
 // A file holds the whole key and the result. A hit compares the keys byte by byte, so there are no
-// wrong ones. A damaged file is a miss: it is removed, and the log says so. Files are renamed into
-// place, and the size of the folder is kept under a lock. Whatever goes wrong with the folder, its
-// user only has to make the result again.
+// wrong ones. A damaged file is a miss: it is removed, and the log says so. A file that the system
+// cannot read at the moment is a miss, too, but stays. Files are renamed into place, and the size
+// of the folder is kept under a lock. Whatever goes wrong with the folder, its user only has to
+// make the result again.
 #pragma once
 
 #include <cstdint>
@@ -50,13 +51,14 @@ class FileCache {
     std::filesystem::path path;
     std::uint64_t bytes = 0;
     std::filesystem::file_time_type used;
-    std::string kept = {};  ///< why verify could not remove it; empty: it could
+    std::string kept = {};    ///< why verify could not remove it; empty: it could
+    std::string unread = {};  ///< why verify could not read it; empty: it is damaged
   };
   /// All files, that which was used most recently first. Throws FileError.
   std::vector<File> files() const;
   std::uint64_t bytes() const;
   /// Removes damaged files and returns them: those that are not whole, or whose program `check`
-  /// refuses with an Error.
+  /// refuses with an Error. Also returns files that could not be read; they stay.
   std::vector<File> verify(const Take& check) const;
   /// Removes all files and returns how many there were. Throws FileError if some could not be
   /// removed.

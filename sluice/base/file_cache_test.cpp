@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "sluice/base/error.h"
@@ -14,6 +15,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::TempFolder;
 
@@ -77,6 +79,61 @@ TEST(FileCache, SaysWhatItCannotRemove) {
   ASSERT_EQ(damaged.size(), 1U);
   EXPECT_EQ(damaged[0].kept, "");
   EXPECT_EQ(cache.clear(), 1U);
+}
+
+/// Files of this process are closed to it while this lives: opening one fails with EMFILE, also
+/// where tests run as root.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(FileCache, KeepsWhatTheSystemCannotOpenNow) {
+  const TempFolder folder;
+  const FileCache cache(folder.path(), kRoom);
+  cache.store("key", CacheContent::Code, "result");
+  ::testing::internal::CaptureStderr();
+  {
+    const NoMoreFiles closed;
+    EXPECT_EQ(found(cache, "key"), "none");
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("not used now"), HasSubstr("Too many open files")));
+  EXPECT_EQ(found(cache, "key"), "result");
+}
+
+/// A process without the right to read the entry, also where tests run as root.
+TEST(FileCache, VerifyingTellsUnreadFilesFromDamagedOnes) {
+  const TempFolder folder;
+  const FileCache cache(folder.path(), kRoom);
+  cache.store("closed", CacheContent::Code, "result");
+  cache.store("damaged", CacheContent::Code, "result");
+  std::filesystem::resize_file(cache.pathOf("damaged"), 20);
+  std::filesystem::permissions(cache.pathOf("closed"), std::filesystem::perms(0));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
+  constexpr uid_t kNobody = 65534;
+  const uid_t self = ::geteuid();
+  ASSERT_EQ(self == 0 ? ::seteuid(kNobody) : 0, 0);
+  EXPECT_EQ(found(cache, "closed"), "none");
+  const std::vector<FileCache::File> wrong = cache.verify([](const std::string&) {});
+  ASSERT_EQ(self == 0 ? ::seteuid(self) : 0, 0);
+  ASSERT_EQ(wrong.size(), 2U);
+  for (const FileCache::File& file : wrong) {
+    const bool closed = file.path == cache.pathOf("closed");
+    EXPECT_EQ(std::filesystem::exists(file.path), closed);
+    EXPECT_EQ(file.unread.empty(), !closed) << file.unread;
+  }
+  EXPECT_EQ(cache.files().size(), 1U);
 }
 
 TEST(FileCache, RemovesWhatIsDamagedOrOfNoUse) {

@@ -37,12 +37,12 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
   // Without waiting: a FIFO may have come there meanwhile.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor_ < 0) {
-    raise<FileError>("cannot open '{}': {}", path_, std::strerror(errno));
+    raise<UnreadableFile>("cannot open '{}': {}", path_, std::strerror(errno));
   }
   try {
     struct stat info {};
     if (::fstat(descriptor_, &info) != 0) {
-      raise<FileError>("cannot read '{}': {}", path_, std::strerror(errno));
+      raise<UnreadableFile>("cannot read '{}': {}", path_, std::strerror(errno));
     }
     requireRegular(info, path_);
     size_ = static_cast<std::uint64_t>(info.st_size);
@@ -73,11 +73,11 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> to) const {
     if (count < 0 && errno == EINTR) {
       continue;
     }
-    if (count <= 0) {
-      raise<FileError>(
-          "cannot read '{}': {}",
-          path_,
-          count == 0 ? "it ends too early, it became shorter meanwhile" : std::strerror(errno));
+    if (count < 0) {
+      raise<UnreadableFile>("cannot read '{}': {}", path_, std::strerror(errno));
+    }
+    if (count == 0) {
+      raise<FileError>("cannot read '{}': it ends too early, it became shorter meanwhile", path_);
     }
     offset += static_cast<std::uint64_t>(count);
     to = to.subspan(static_cast<std::size_t>(count));

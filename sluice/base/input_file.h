@@ -12,13 +12,23 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "sluice/base/error.h"
 
 namespace sluice {
+
+/// The system could not open or read a file: what it holds is not known. It may work later.
+class UnreadableFile : public FileError {
+ public:
+  explicit UnreadableFile(std::string message) : FileError(std::move(message)) {}
+};
 
 /// An open regular file. Links are followed.
 class InputFile {
  public:
-  /// Throws FileError, which says what is there, unless the path leads to a regular file.
+  /// Throws FileError, which says what is there, unless the path leads to a regular file, and
+  /// UnreadableFile if that cannot be opened.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -195,7 +195,7 @@ SectionFile::SectionFile(const std::filesystem::path& path, const Expected& expe
   if (file.size() > 0) {
     void* memory = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
     if (memory == MAP_FAILED) {  // NOLINT: the macro of the system
-      raise<FileError>("cannot map '{}': {}", name_, std::strerror(errno));
+      raise<UnreadableFile>("cannot map '{}': {}", name_, std::strerror(errno));
     }
     memory_ = {memory, [memory, size = file.size()](void*) { ::munmap(memory, size); }};
     bytes_ = {static_cast<const char*>(memory), file.size()};

@@ -79,7 +79,8 @@ class SectionFile {
     std::string_view hint = {};  ///< what to do about another kind of file
     std::uint32_t sums = 0;      ///< the kind of SectionWriter::addSums; 0: none
   };
-  /// Throws FileError, which names the file, the place and what was expected.
+  /// Throws FileError, which names the file, the place and what was expected; UnreadableFile
+  /// (input_file.h) if the system could not read it.
   SectionFile(const std::filesystem::path& path, const Expected& expected);
   /// The same for bytes that are in memory already and live as long as this object.
   SectionFile(std::string_view bytes, std::string name, const Expected& expected);

@@ -4,6 +4,8 @@
 #include <limits>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
 #include "sluice/base/error.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/checks.h"
@@ -187,13 +189,16 @@ void requireBlocks(const ir::Graph& graph) {
   if (graph.blocks().empty()) {
     return;
   }
+  const bool used = std::ranges::any_of(graph.order(),
+                                        [&](ir::OpId id) { return graph.op(id).place.block >= 0; });
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
     if (op.place.block < 0 && needsBlock(op)) {
       raise<InvalidArgument>(
-          "there is no active block for op '{}': where a model uses blocks, every op must be in "
+          "there is no active block for op '{}'{}: where a model uses blocks, every op must be in "
           "one; put it into a Block or mark the layer before it with BeginBlock",
-          op.name);
+          op.name,
+          used ? "" : fmt::format(", and block '{}' has no op", graph.blocks()[0]));
     }
   }
 }
@@ -205,6 +210,7 @@ std::vector<std::string> joinBlocks(ir::Graph& graph) {
   }
   const std::vector<ir::OpId> order(graph.order().begin(), graph.order().end());
   ir::Placement before;
+  before.block = 0;                  // if no block has an op
   for (const ir::OpId id : order) {  // of the first op in a block
     if (graph.op(id).place.block >= 0) {
       before = graph.op(id).place;
@@ -215,7 +221,7 @@ std::vector<std::string> joinBlocks(ir::Graph& graph) {
     const ir::Op& op = graph.op(id);
     if (op.place.block >= 0) {
       before = op.place;
-    } else if (needsBlock(op) && before.block >= 0) {
+    } else if (needsBlock(op)) {
       ir::Placement place = op.place;
       place.block = before.block;
       place.device = before.device;

@@ -320,6 +320,18 @@ TEST(JoinBlocks, GivesLooseOpsTheBlockBeforeThem) {
   requireBlocks(trace.graph);
 }
 
+TEST(JoinBlocks, GivesAllOpsTheFirstBlockWhereNoBlockHasOps) {
+  Trace trace;
+  { const Block empty("A"); }
+  { const Block empty("B"); }
+  const Tensor y = relu(trace.x);
+  EXPECT_THAT(messageOf([&] { requireBlocks(trace.graph); }),
+              AllOf(HasSubstr("'relu'"), HasSubstr("block 'A' has no op")));
+  EXPECT_THAT(joinBlocks(trace.graph), ElementsAre("relu"));
+  EXPECT_EQ(trace.where(y), "A");
+  requireBlocks(trace.graph);
+}
+
 TEST(RequireBlocks, IgnoresInputsConstantsAndReadsOfVariables) {
   Chain net;
   Trace trace;

@@ -186,6 +186,7 @@ using ops::RoiAlignOptions;
   ONE(det, "det", Det)                                      \
   ONE(detach, "", Detach)                                   \
   ONE(erf, "erf", Erf)                                      \
+  ONE(erfc, "erfc", Erfc)                                   \
   ONE(exp, "exp", Exp)                                      \
   ONE(expm1, "expm1", Expm1)                                \
   ONE(floor, "floor", Floor)                                \

@@ -107,6 +107,36 @@ Fit fitClip(const UsedGraph& /*graph*/, const ir::Op& op) {
   return kept ? Fit::Same : Fit::Values;
 }
 
+/// From the first of these places on, 1 - erf(x) would have fewer digits than the fit. That is t
+/// exp(P(t) - x^2) with t = 1 / (1 + x / 2), to 1.2e-7 of the result; W. H. Press et al., Numerical
+/// Recipes, 6.2.
+std::vector<Value> erfcParts(const Whole& whole) {
+  ir::GraphBuilder& b = whole.b;
+  const Value x = whole.wide(0);
+  const auto number = [&](double value) { return numberLike(b, x, value); };
+  constexpr std::array kFit = {-1.26551223,
+                               1.00002368,
+                               0.37409196,
+                               0.09678418,
+                               -0.18628806,
+                               0.27886807,
+                               -1.13520398,
+                               1.48851587,
+                               -0.82215223,
+                               0.17087277};
+  const Value positive = ops::relu(b, x);
+  const Value t = ops::reciprocal(b, ops::add(b, ops::mul(b, positive, number(0.5)), number(1.0)));
+  Value sum = number(kFit.back());
+  for (std::size_t i = kFit.size() - 1; i-- > 0;) {
+    sum = ops::add(b, ops::mul(b, sum, t), number(kFit[i]));
+  }
+  const Value bell = ops::exp(b, ops::sub(b, sum, ops::square(b, positive)));
+  const Value near = ops::sub(b, number(1.0), ops::erf(b, x));
+  const bool wide = b.dtype(x) == DType::F64;
+  const Value tail = ops::greater(b, x, number(wide ? 3.5 : 1.0));
+  return {whole.rounded(ops::where(b, tail, ops::mul(b, t, bell), near))};
+}
+
 /// e^x - 1 = tanh(x / 2) (e^x + 1), in which nothing cancels.
 std::vector<Value> expm1Parts(const Whole& whole) {
   ir::GraphBuilder& b = whole.b;
@@ -202,6 +232,7 @@ constexpr std::array kMathForms = {
     StandardForm{.op = "bit_shift", .fit = fitBitShift, .parts = bitShiftParts},
     StandardForm{.op = "bitwise_not", .parts = bitwiseNotParts},
     StandardForm{"clamp", writeClip, fitClip},
+    StandardForm{.op = "erfc", .parts = erfcParts},
     StandardForm{.op = "expm1", .parts = expm1Parts},
     StandardForm{.op = "gelu", .parts = geluParts},
     StandardForm{.op = "log1p", .parts = log1pParts},

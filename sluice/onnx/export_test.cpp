@@ -355,6 +355,19 @@ HostTensor unary(const ir::OpDef& def, const HostTensor& x) {
   return valueOf(throughAFile(graph), {{"x", x}});
 }
 
+TEST(OnnxExport, TheTailOfErfcKeepsDigits) {
+  const HostTensor x = HostTensor::of<float>(Shape{6}, {-3.0F, -0.5F, 0.9F, 1.1F, 4.0F, 9.0F});
+  const HostTensor wide = HostTensor::of<double>(Shape{4}, {0.9, 3.4, 3.6, 20.0});
+  const HostTensor tails = unary(ops::kErfc, x);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(tails.at(i) / std::erfc(x.at(i)), 1.0, 1e-5) << x.at(i);  // exp(-81) in float
+  }
+  const HostTensor wideTails = unary(ops::kErfc, wide);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(wideTails.at(i) / std::erfc(wide.at(i)), 1.0, 2e-7) << wide.at(i);
+  }
+}
+
 TEST(OnnxExport, NothingCancelsInTheFormsOfExpm1AndLog1p) {
   const HostTensor x = HostTensor::of<float>(Shape{6}, {-1e-6F, 1e-20F, 1e-3F, 0.6F, 30.0F, -0.7F});
   const HostTensor grown = unary(ops::kExpm1, x);

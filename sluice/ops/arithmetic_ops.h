@@ -10,9 +10,9 @@ using ir::GraphBuilder;
 using ir::Value;
 
 extern const ir::OpDef kAbs, kAcos, kAcosh, kAdd, kAsin, kAsinh, kAtan, kAtan2, kAtanh, kCeil,
-    kClamp, kCos, kCosh, kDiv, kErf, kExp, kExpm1, kFloor, kLog, kLog1p, kMaximum, kMinimum, kMod,
-    kMul, kNeg, kPow, kReciprocal, kRound, kRsqrt, kSign, kSin, kSinh, kSqrt, kSquare, kSub, kTan,
-    kTanh;
+    kClamp, kCos, kCosh, kDiv, kErf, kErfc, kExp, kExpm1, kFloor, kLog, kLog1p, kMaximum, kMinimum,
+    kMod, kMul, kNeg, kPow, kReciprocal, kRound, kRsqrt, kSign, kSin, kSinh, kSqrt, kSquare, kSub,
+    kTan, kTanh;
 
 // Element-wise, two operands, NumPy broadcasting, equal dtypes.
 Value add(GraphBuilder& b, Value x, Value y);
@@ -42,6 +42,8 @@ Value clamp(GraphBuilder& b, Value x, double low, double high);
 Value cos(GraphBuilder& b, Value x);
 Value cosh(GraphBuilder& b, Value x);
 Value erf(GraphBuilder& b, Value x);
+/// 1 - erf(x); small results keep their digits.
+Value erfc(GraphBuilder& b, Value x);
 Value exp(GraphBuilder& b, Value x);
 Value expm1(GraphBuilder& b, Value x);
 Value floor(GraphBuilder& b, Value x);

@@ -111,7 +111,7 @@ double nllFactor(Reduction reduction, std::span<const std::int64_t> labels) {
     return -1.0;
   }
   const auto counted = std::ranges::count_if(labels, [](std::int64_t l) { return l >= 0; });
-  return -1.0 / static_cast<double>(std::max<std::ptrdiff_t>(counted, 1));
+  return -1.0 / static_cast<double>(counted);
 }
 
 }  // namespace sluice::ops

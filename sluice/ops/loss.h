@@ -51,6 +51,7 @@ std::vector<std::int64_t> readLabels(const ir::KernelArgs& args,
                                      const NllDims& d);
 
 /// The factor of each term: -1, for the mean divided by the number of terms that are not ignored.
+/// It is minus infinity if there are none.
 double nllFactor(Reduction reduction, std::span<const std::int64_t> labels);
 
 }  // namespace sluice::ops

@@ -1,5 +1,9 @@
 // nll_loss: minus the log-probability of each label, from [N, C, d...] and labels [N, d...]. Terms
-// with label ignoreIndex count for nothing; the mean is over the others and 0 if there are none.
+// with label ignoreIndex count for nothing; the mean is over the others. If there are none, it is
+// not a number, as in ONNX and torch; the gradient is 0 then.
+#include <cmath>
+#include <limits>
+
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/loss.h"
@@ -30,7 +34,7 @@ void reference(const ir::KernelArgs& args) {
   dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
     const T* in = args.in<T>(0).data();
     const auto out = args.out<T>(0);
-    double sum = 0;
+    double sum = std::isinf(factor) ? std::numeric_limits<double>::quiet_NaN() : 0.0;
     for (std::size_t t = 0; t < labels.size(); ++t) {
       const double term =
           labels[t] < 0

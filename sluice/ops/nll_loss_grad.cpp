@@ -1,12 +1,16 @@
 // nll_loss_grad: the gradient of the log-probabilities from (labels, dy): dy times -1 (divided as
-// the reduction says) at each label, 0 elsewhere. Linear in dy; its own gradient is nll_loss.
+// the reduction says) at each label, 0 elsewhere. Linear in dy; its own gradient is nll_loss, and 0
+// where that is a mean of no terms.
 #include <algorithm>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/logic_ops.h"
 #include "sluice/ops/loss.h"
 #include "sluice/ops/loss_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -43,7 +47,15 @@ std::vector<TensorType> infer(const ir::OpView& op) {
 std::vector<Value> grad(ir::GradContext& g) {
   const NllOptions options{.reduction = reductionOf(g.op),
                            .ignoreIndex = g.op.integer("ignoreIndex")};
-  return {Value(), nllLoss(g.b, g.grad(), g.input(0), options)};
+  const Value slope = nllLoss(g.b, g.grad(), g.input(0), options);
+  if (options.reduction != Reduction::Mean) {
+    return {Value(), slope};
+  }
+  const TensorType& labels = g.op.inputs[0];
+  const Value ignored = g.b.scalar(labels.dtype, static_cast<double>(options.ignoreIndex));
+  const Value counts = cast(g.b, notEqual(g.b, g.input(0), ignored), DType::I32);
+  const Value some = greater(g.b, reduceSum(g.b, counts, {}), g.b.scalar(DType::I32, 0.0));
+  return {Value(), where(g.b, some, slope, g.b.scalar(g.op.inputs[1].dtype, 0.0))};
 }
 
 void reference(const ir::KernelArgs& args) {

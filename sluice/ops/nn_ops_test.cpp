@@ -288,13 +288,21 @@ TEST(NllLoss, ReducesOverLabelsThatAreNotIgnored) {
   EXPECT_EQ(dlogp.toDoubles(), (Doubles{0, -2, 0, 0, -2, 0}));
 }
 
-TEST(NllLoss, TheMeanOfNothingIsZero) {
+TEST(NllLoss, TheMeanOfNoTermsIsNoNumberAndHasNoGradient) {
   const HostTensor labels = HostTensor::of<std::int32_t>({1}, {7});
-  EXPECT_EQ(run(kNllLoss, {f32({1, 2}, {-1, -2}), labels}, {{"ignoreIndex", 7}}).toDoubles(),
-            (Doubles{0}));
-  EXPECT_EQ(
-      run(kNllLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::I64, {0})}).toDoubles(),
-      (Doubles{0}));
+  const HostTensor x = f32({1, 2}, {-1, -2});
+  for (const ir::OpDef* def : {&kNllLoss, &kCrossEntropy}) {
+    EXPECT_TRUE(std::isnan(run(*def, {x, labels}, {{"ignoreIndex", 7}}).at(0))) << def->name;
+    const ir::Attrs sum = {{"ignoreIndex", 7}, {"reduction", "sum"}};
+    EXPECT_EQ(run(*def, {x, labels}, sum).toDoubles(), (Doubles{0})) << def->name;
+  }
+  const ir::Attrs attrs = {{"ignoreIndex", 7}, {"classes", 2}};
+  EXPECT_EQ(run(kNllLossGrad, {labels, f32({}, {4})}, attrs).toDoubles(), (Doubles{0, 0}));
+  EXPECT_TRUE(std::isnan(
+      run(kNllLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::I64, {0})}).at(0)));
+}
+
+TEST(PairLosses, HaveAMeanOfZeroOfNothing) {
   EXPECT_EQ(
       run(kMseLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::F32, {0, 2})}).toDoubles(),
       (Doubles{0}));
@@ -328,6 +336,18 @@ TEST(Losses, HandComputed) {
   EXPECT_EQ(run(kIdentityLoss, {x}).toDoubles(), (Doubles{2.5}));
   expectNear(run(kBceLoss, {f32({2}, {0.25F, 0.5F}), f32({2}, {1, 0})}),
              {(std::log(4.0) + std::log(2.0)) / 2});
+}
+
+TEST(Losses, BceWithLogitsKeepsTheDigitsOfConfidentHits) {
+  const HostTensor x = f32({8}, {8, -8, 30, -30, 8, -8, 0, -0.0F});
+  const HostTensor t = f32({8}, {1, 0, 1, 0, 0, 1, 1, 0.25F});
+  const HostTensor losses = run(kBceWithLogitsLoss, {x, t}, {{"reduction", "none"}});
+  for (std::int64_t i = 0; i < 8; ++i) {
+    // Both terms are positive, so that in double they are exact enough.
+    const double hit = t.at(i) * std::log1p(std::exp(-x.at(i)));
+    const double miss = (1.0 - t.at(i)) * std::log1p(std::exp(x.at(i)));
+    EXPECT_NEAR(losses.at(i) / (hit + miss), 1.0, 2e-7) << x.at(i) << " " << t.at(i);
+  }
 }
 
 TEST(Losses, BceIsFiniteForCertainErrors) {

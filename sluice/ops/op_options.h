@@ -74,7 +74,7 @@ enum class Reduction : std::uint8_t { Mean, Sum, None };
 
 struct NllOptions {
   Reduction reduction = Reduction::Mean;
-  std::int64_t ignoreIndex = -100;  ///< terms with this label are ignored
+  std::int64_t ignoreIndex = -100;  ///< terms with this label are ignored; a mean of none is NaN
 };
 
 struct CrossEntropyOptions {

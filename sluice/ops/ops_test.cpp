@@ -154,6 +154,8 @@ TEST(Unary, MeetsKnownValues) {
   EXPECT_THAT(values(kExpm1, {row({1e-20})}), ElementsAre(1e-20));
   EXPECT_THAT(values(kLog1p, {row({1e-20})}), ElementsAre(1e-20));
   EXPECT_NEAR(values(kErf, {row({1})})[0], 0.8427007929497149, 1e-15);
+  EXPECT_NEAR(values(kErfc, {row({-1})})[0], 1.8427007929497149, 1e-15);
+  EXPECT_NEAR(values(kErfc, {row({10})})[0] / 2.0884875837625447e-45, 1.0, 1e-13);
 }
 
 TEST(Activations, MeetKnownValues) {

@@ -162,6 +162,21 @@ void requireApart(const StagePlan& plan) {
   }
 }
 
+/// Stages without ops at the end belong to the last one with ops: nothing runs in them and nothing
+/// follows, so that they are no part of a schedule.
+void dropEmptyEnd(StagePlan& plan, Blocks blocks) {
+  const auto hasOps = [&](const std::string& name) {
+    return std::ranges::find(blocks, name, &BlockInfo::name)->hasOps;
+  };
+  while (plan.stages.size() > 1 && std::ranges::none_of(plan.stages.back().blocks, hasOps)) {
+    const std::vector<std::string> empty = std::move(plan.stages.back().blocks);
+    plan.stages.pop_back();
+    plan.slotOfStage.resize(plan.stages.size());
+    plan.phaseOfStage.resize(std::min(plan.phaseOfStage.size(), plan.stages.size()));
+    plan.stages.back().blocks.insert(plan.stages.back().blocks.end(), empty.begin(), empty.end());
+  }
+}
+
 std::vector<std::int32_t> stageOfBlock(const StagePlan& plan, Blocks blocks) {
   std::vector<std::int32_t> stages;
   for (const BlockInfo& block : blocks) {
@@ -248,6 +263,7 @@ StagePlan resolveStages(const Strategy& strategy, Blocks all) {
       std::ranges::any_of(blocks, [](const BlockInfo& block) { return block.device >= 0; });
   if (isPhased(strategy.kind())) {
     plan = stagesOfPhases(strategy, blocks);
+    dropEmptyEnd(plan, all);
     plan.stageOfBlock = stageOfBlock(plan, all);
     return withCloseDevices(std::move(plan));
   }
@@ -271,6 +287,7 @@ StagePlan resolveStages(const Strategy& strategy, Blocks all) {
   }
   mergeNeighbours(plan);
   requireApart(plan);
+  dropEmptyEnd(plan, all);
   plan.stageOfBlock = stageOfBlock(plan, all);
   return withCloseDevices(std::move(plan));
 }

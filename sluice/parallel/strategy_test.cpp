@@ -151,6 +151,20 @@ TEST(ResolveStages, MayBeGivenBlocksWithoutOps) {
   EXPECT_NO_THROW(resolveStages(PipelinedExecution{"A", "C"}, blocks));
 }
 
+TEST(ResolveStages, HasNoStagesWithoutOpsAtTheEnd) {
+  const std::vector<BlockInfo> blocks = {{"A"}, {"B", -1, false}, {"C", -1, false}};
+  const StagePlan plan = resolveStages(PipelinedExecution{"A", "B", "C"}, blocks);
+  EXPECT_THAT(devicesOf(plan), ElementsAre(0));
+  EXPECT_THAT(plan.slotOfStage, ElementsAre(0));
+  EXPECT_THAT(plan.stageOfBlock, ElementsAre(0, 0, 0));
+  const StagePlan first = resolveStages(ShardedExecution{"C", "A", "B"}, blocks);
+  EXPECT_THAT(first.stageOfBlock, ElementsAre(1, 1, 0));
+  const StagePlan phased = resolveStages(SerialPhasedExecution("A", "B"), blocks);
+  EXPECT_THAT(phased.phaseOfStage, ElementsAre(0));
+  const std::vector<BlockInfo> none = {{"A", -1, false}, {"B", -1, false}};
+  EXPECT_EQ(resolveStages(PipelinedExecution{"A", "B"}, none).stages.size(), 1U);
+}
+
 TEST(ResolveStages, PutsEachStageOnTheDeviceOfItsPosition) {
   const StagePlan plan =
       resolveStages(PipelinedExecution{"B1", {"B2", "B3"}, "B4"}, blocksOn({-1, -1, -1, -1}));

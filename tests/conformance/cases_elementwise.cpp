@@ -77,6 +77,8 @@ std::vector<OpCase> elementwiseCases() {
       {kEqual, {i64({3, 5}, 0, 3), i64({5}, 0, 3)}},
       {kEqual, {boolean({6}), boolean({6})}, {}, "bool"},
       {kErf, {f32({3, 7}, -2, 2)}},
+      {kErfc, {f32({3, 7}, -2, 2)}},
+      {kErfc, {f32({3, 7}, 2, 4)}, {}, "tail"},
       {kExp, {f32({3, 7})}},
       {kExpm1, {f32({3, 7})}},
       {kFloor, {f32({3, 5}, 0.2, 0.8)}},

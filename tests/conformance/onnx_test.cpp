@@ -48,12 +48,13 @@ constexpr std::array kNotStandard = {
 };
 
 /// Ops whose parts round results that the op itself keeps in double until the end.
-constexpr std::array<std::string_view, 19> kRoundedParts = {"atan2",
+constexpr std::array<std::string_view, 20> kRoundedParts = {"atan2",
                                                             "avg_pool_grad",
                                                             "batch_norm",
                                                             "batch_norm_grad",
                                                             "cross_entropy",
                                                             "cross_entropy_grad",
+                                                            "erfc",
                                                             "expm1",
                                                             "gelu",
                                                             "gelu_grad",

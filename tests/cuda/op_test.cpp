@@ -1,5 +1,6 @@
 // Every op that has a CUDA kernel: against the reference within tolerance, with the same bits each
 // time, and no byte written outside its buffers.
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/fused.h"
 #include "sluice/ops/logic_ops.h"
+#include "sluice/ops/loss_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "tests/conformance/case_run.h"
 #include "tests/support/device_run.h"
@@ -100,6 +102,32 @@ ir::Graph fusedBody(const Shape& shape) {
   body.addOutput("out0", ops::div(b, chosen, ops::sigmoid(b, sum)));
   body.addOutput("out1", short16);
   return body;
+}
+
+TEST(LossOnCuda, OfIgnoredLabelsIsNoNumberAndHasNoGradient) {
+  const Shape shape{3, 7};
+  const HostTensor x = randomTensor(1, {DType::F32, shape}, -4, 0);
+  const HostTensor labels = HostTensor::of<std::int64_t>({3}, {2, 2, 2});
+  const HostTensor dy = HostTensor::of<float>({}, {4.0F});
+  ir::Attrs attrs = {{"ignoreIndex", 2}};
+  const auto onGpu = [&](const ir::OpDef& def, const std::vector<HostTensor>& inputs) {
+    return runOnDevice(gpu(), {.def = def, .attrs = attrs, .inputs = inputs});
+  };
+  EXPECT_TRUE(std::isnan(onGpu(ops::kNllLoss, {x, labels})[0].at(0)));
+  const std::vector<HostTensor> loss = onGpu(ops::kCrossEntropy, {x, labels});
+  EXPECT_TRUE(std::isnan(loss[0].at(0)));
+  const HostTensor none(DType::F32, shape);
+  EXPECT_TRUE(onGpu(ops::kCrossEntropyGrad, {x, labels, loss[1], dy})[0].sameBits(none));
+  attrs.set({"classes", shape[1]});
+  EXPECT_TRUE(onGpu(ops::kNllLossGrad, {labels, dy})[0].sameBits(none));
+}
+
+TEST(ErfcOnCuda, KeepsTheDigitsOfTheTail) {
+  const HostTensor x = HostTensor::of<float>({6}, {-3.0F, 0.4F, 2.0F, 4.0F, 6.0F, 9.0F});
+  const HostTensor tails = runOnDevice(gpu(), {.def = ops::kErfc, .inputs = {x}})[0];
+  for (std::int64_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(tails.at(i) / std::erfc(x.at(i)), 1.0, 1e-6) << x.at(i);
+  }
 }
 
 TEST(FusedOnCuda, HasTheBitsOfItsOpsOneByOne) {

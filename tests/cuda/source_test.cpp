@@ -274,6 +274,17 @@ TEST(CudaSource, OfCrossEntropyWithAWideLossCompiles) {
   EXPECT_NO_THROW(compile(backward, "sm_90"));
 }
 
+TEST(CudaSource, OfLikelihoodsCompiles) {
+  const TensorType labels{DType::I64, Shape{64}};
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    for (const DType floats : {DType::F32, DType::F64, DType::BF16}) {
+      const ir::Attrs attrs = {{"reduction", reduction}};
+      const TensorType logs{floats, Shape{64, 10}};
+      EXPECT_NO_THROW(compile(sourceOf(ops::kNllLoss, attrs, {logs, labels}), "sm_90"));
+    }
+  }
+}
+
 TEST(CudaSource, OfWideElementsCompiles) {
   for (const DType floats : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     const TensorType x{floats, Shape{1 << 12, 768}};
@@ -281,6 +292,7 @@ TEST(CudaSource, OfWideElementsCompiles) {
     const TensorType column{floats, Shape{1 << 12, 1}};
     EXPECT_NO_THROW(compile(sourceOf(ops::kAdd, {}, {x, row}), "sm_90"));
     EXPECT_NO_THROW(compile(sourceOf(ops::kMul, {}, {x, column}), "sm_90"));
+    EXPECT_NO_THROW(compile(sourceOf(ops::kErfc, {}, {x}), "sm_90"));
     EXPECT_NO_THROW(compile(sourceOf(ops::kCast, {{"dtype", "f32"}}, {x}), "sm_90"));
     EXPECT_NO_THROW(
         compile(sourceOf(ops::kReduceSum, {{"axes", std::vector<std::int64_t>{0}}}, {x}), "sm_90"));

@@ -258,6 +258,33 @@ TEST(LoadExecutable, TakesProgramsAndKeepsValues) {
   EXPECT_THAT(messageOf([&] { load(folder / "mlp.slx"); }), HasSubstr("loadExecutable"));
 }
 
+TEST(LoadExecutable, LeavesTheWarningsOfTheCompilerToCompiling) {
+  const TempFolder folder;
+  const std::vector<HostTensor> inputs = makeInputs(Mlp::inputs(), 0, 1);
+  const auto said = [](const auto& work) {
+    ::testing::internal::CaptureStderr();
+    work();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const auto made = [](Mlp& net) {
+    Options options;
+    options.syncPattern(SyncPattern::SinglePipeline);  // without barriers, which is a warning
+    return trainingModel(net, std::move(options), optim::AdamW(0.01));
+  };
+  Mlp saved;
+  auto first = made(saved);
+  EXPECT_THAT(said([&] { first.compileAndExport(folder / "mlp.slx", inputs); }),
+              HasSubstr("syncPattern"));
+  Mlp net;
+  auto model = made(net);
+  EXPECT_EQ(said([&] { model.loadExecutable(folder / "mlp.slx", OtherTarget::Refuse); }), "");
+  EXPECT_EQ(said([&] {
+              const Model loaded = load(folder / "mlp.slx", {.otherTarget = OtherTarget::Refuse});
+              EXPECT_EQ(loaded.compiled().warnings, first.compiled().warnings);
+            }),
+            "");
+}
+
 TEST(LoadExecutable, SharesStateWithAnotherModelOfTheModule) {
   const TempFolder folder;
   Classifier saved;

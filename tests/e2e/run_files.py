@@ -329,6 +329,16 @@ def inspect_and_convert(programs, folder):
         check(word in text, text)
     text = programs.run("sluice", "convert", saved, folder / "x.onnx", code=2)
     check("--weights" in text, text)
+    before = model.read_bytes(), (folder / "full.onnx").read_bytes()
+    (folder / "link.onnx").symlink_to("full.onnx")
+    (folder / "below").mkdir()
+    for source, output in ((model, model), (model, folder / "below" / ".." / model.name),
+                           (folder / "full.onnx", folder / "link.onnx"), (folder / "link.onnx", folder / "full.onnx")):
+        text = programs.run("sluice", "convert", source, output, code=2)
+        check("same file" in text, text)
+    text = programs.run("sluice", "convert", model, saved, "--weights", saved, code=2)
+    check("same file" in text, text)
+    check(before == (model.read_bytes(), (folder / "full.onnx").read_bytes()), "the input is lost")
     text = programs.run("sluice", "convert", MODELS / "mnist.11.onnx", folder / "x.onnx", "--weights", saved, code=1)
     check("no such variable" in text, text)
     text = programs.run("sluice", "inspect", saved, "--text", code=2)

@@ -71,6 +71,7 @@ std::vector<FunctionCase> elementwiseCases() {
       one("torch.cos(x0)", nn::cos),
       one("torch.cosh(x0)", nn::cosh),
       one("torch.erf(x0)", nn::erf),
+      one("torch.erfc(x0)", nn::erfc),
       one("torch.exp(x0)", nn::exp),
       one("torch.expm1(x0)", nn::expm1),
       flag("torch.floor(x0)", nn::floor),

@@ -47,6 +47,7 @@ from . import (
     rules_random,
     rules_reduce,
     rules_shape,
+    rules_special,
     scopes,
     tensor,
     views,

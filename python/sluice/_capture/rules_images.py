@@ -128,6 +128,27 @@ def adaptive_max_pool(ctx, x, size):
     return values, _flat_places(x.shape[-axes:], offsets, attrs)
 
 
+def _max_unpool(ctx, x, places, size):
+    """Each value goes to its place in the flattened image; all others are 0."""
+    axes = len(size)
+    lead = list(x.shape[:-axes])
+    cells = [*lead, emit.elements(x.shape[-axes:])]
+    image = emit.full([*lead, emit.elements(size)], 0, x.dtype)
+    values, places = emit.reshape(x, cells), emit.reshape(places, cells)
+    flat = emit.op("scatter_elements", image, places, values, axis=len(lead))
+    return emit.reshape(flat, [*lead, *size])
+
+
+@rule("aten.max_unpool2d")
+def max_unpool2d(ctx, x, places, output_size):
+    return _max_unpool(ctx, x, places, output_size)
+
+
+@rule("aten.max_unpool3d")
+def max_unpool3d(ctx, x, places, output_size, stride, padding):
+    return _max_unpool(ctx, x, places, output_size)
+
+
 # Resizing of images.
 
 

@@ -39,7 +39,7 @@ def logit(ctx, x, eps=None):
     return emit.op("log", emit.div(x, emit.sub(emit.scalar(1, x.dtype), x)))
 
 
-def _log_of_sum(x, y):
+def log_of_sum(x, y):
     """log(exp(x) + exp(y)), from the larger one, so that both have a gradient where they are equal."""
     zero = emit.scalar(0, x.dtype)
     infinite = emit.op("logical_and", emit.op("equal", x, y), emit.op("is_inf", x))
@@ -52,13 +52,13 @@ def _log_of_sum(x, y):
 
 @rule("aten.logaddexp")
 def logaddexp(ctx, x, y):
-    return _log_of_sum(*common(None, x, y))
+    return log_of_sum(*common(None, x, y))
 
 
 @rule("aten.logaddexp2")
 def logaddexp2(ctx, x, y):
     x, y = common(None, x, y)
-    return emit.scale(_log_of_sum(emit.scale(x, math.log(2)), emit.scale(y, math.log(2))), 1 / math.log(2))
+    return emit.scale(log_of_sum(emit.scale(x, math.log(2)), emit.scale(y, math.log(2))), 1 / math.log(2))
 
 
 @rule("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other")

@@ -194,13 +194,12 @@ def bce_with_logits(ctx, x, target, weight=None, pos_weight=None, reduction=1):
     x, target = _pair("binary_cross_entropy_with_logits", x, target)
     if weight is None and pos_weight is None:
         return functions.bce_with_logits(x, target, _NAMES[reduction])
-    # (1 - t) x + (1 + (p - 1) t) softplus(-x)
-    one = emit.scalar(1, x.dtype)
-    log_weight = emit.op("softplus", emit.op("neg", x))
+    # p t softplus(-x) + (1 - t) softplus(x): nothing cancels, so that a small loss keeps its digits.
+    hit = emit.mul(target, emit.op("softplus", emit.op("neg", x)))
     if pos_weight is not None:
-        extra = emit.mul(emit.sub(emit.cast(pos_weight, x.dtype), one), target)
-        log_weight = emit.mul(log_weight, emit.add(extra, one))
-    losses = emit.add(emit.mul(emit.sub(one, target), x), log_weight)
+        hit = emit.mul(hit, emit.cast(pos_weight, x.dtype))
+    miss = emit.mul(emit.sub(emit.scalar(1, x.dtype), target), emit.op("softplus", x))
+    losses = emit.add(hit, miss)
     if weight is not None:
         losses = emit.mul(losses, emit.cast(weight, x.dtype))
     return _reduced(losses, reduction)

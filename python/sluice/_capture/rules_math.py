@@ -35,7 +35,7 @@ def _unary(name, op=None, function=None):
 
 
 for _name in (
-    "acos acosh asin asinh atan atanh cos cosh erf expm1 log1p reciprocal rsqrt sin sinh tan"
+    "acos acosh asin asinh atan atanh cos cosh erf erfc expm1 log1p reciprocal rsqrt sin sinh tan"
 ).split():
     _unary(_name)
 for _name in "exp log sigmoid sqrt tanh".split():
@@ -92,12 +92,6 @@ def sign(ctx, x):
 def square(ctx, x):
     (x,) = emit.resolve("square", x)
     return emit.op("square", x)
-
-
-@rule("aten.erfc.default")
-def erfc(ctx, x):
-    x = floating(x)
-    return emit.sub(emit.scalar(1, x.dtype), emit.op("erf", x))
 
 
 def _scaled(name, factor):

@@ -4,6 +4,7 @@ import math
 
 from . import dtypes, emit
 from .registry import rule
+from .rules_logs import log_of_sum
 from .rules_math import common, floating, truth
 
 
@@ -302,6 +303,57 @@ def median(ctx, x):
 # Running sums and products.
 
 
+def _running(state, axis, extent, join):
+    """Running results of `join`, which takes the state of what comes before and that of what follows.
+    Distances are doubled: after step i every element stands for the last 2^i."""
+    distance = 1
+    while distance < extent:
+        before = [emit.cut(each, axis, 0, extent - distance) for each in state]
+        joined = join(before, [emit.cut(each, axis, distance, extent) for each in state])
+        kept = [emit.cut(each, axis, 0, distance) for each in state]
+        state = [emit.concat(list(each), axis) for each in zip(kept, joined)]
+        distance *= 2
+    return state
+
+
+def _running_extreme(x, dim, smallest):
+    """The last of equal elements counts, and a NaN from its place on."""
+    if len(x.shape) == 0:
+        return x, emit.scalar(0, "int64")
+    axis = emit.axis_of(dim, len(x.shape))
+    extent = x.shape[axis]
+
+    def join(before, after):
+        later = emit.op("less_equal" if smallest else "greater_equal", after[0], before[0])
+        if dtypes.is_float(after[0].dtype):
+            later = emit.op("logical_or", later, emit.op("is_nan", after[0]))
+        return [emit.where(later, b, a) for a, b in zip(before, after)]
+
+    numbers = emit.op("detach", x) if dtypes.is_float(x.dtype) else emit.cast(x, "int64")
+    line = [extent if i == axis else 1 for i in range(len(x.shape))]
+    places = emit.broadcast(emit.reshape(emit.iota(extent), line), x.shape)
+    _, places = _running([numbers, places], axis, extent, join)
+    return emit.op("gather_elements", x, places, axis=axis), places
+
+
+@rule("aten.cummax")
+def cummax(ctx, x, dim):
+    return _running_extreme(x, dim, False)
+
+
+@rule("aten.cummin")
+def cummin(ctx, x, dim):
+    return _running_extreme(x, dim, True)
+
+
+@rule("aten.logcumsumexp")
+def logcumsumexp(ctx, x, dim):
+    if len(x.shape) == 0:
+        return emit.op("identity", x)
+    axis = emit.axis_of(dim, len(x.shape))
+    return _running([x], axis, x.shape[axis], lambda before, after: [log_of_sum(*before, *after)])[0]
+
+
 @rule("aten.cumsum")
 def cumsum(ctx, x, dim, dtype=None):
     x = _counted(x, dtype)
@@ -312,20 +364,11 @@ def cumsum(ctx, x, dim, dtype=None):
 
 @rule("aten.cumprod")
 def cumprod(ctx, x, dim, dtype=None):
-    """Doubling distances: after step i every element is the product of the last 2^i."""
     x = _counted(x, dtype)
     if len(x.shape) == 0:
         return x
     axis = emit.axis_of(dim, len(x.shape))
-    extent, distance = x.shape[axis], 1
-    while distance < extent:
-        kept = emit.cut(x, axis, 0, distance)
-        multiplied = emit.mul(
-            emit.cut(x, axis, distance, extent), emit.cut(x, axis, 0, extent - distance)
-        )
-        x = emit.concat([kept, multiplied], axis)
-        distance *= 2
-    return x
+    return _running([x], axis, x.shape[axis], lambda before, after: [emit.mul(*after, *before)])[0]
 
 
 @rule("aten.trace")

@@ -11,8 +11,8 @@ from ._tensor import Tensor, as_tensor, as_tensors, call, dtype_name
 __all__: List[str] = ["cast", "clamp", "detach", "elu", "gelu", "leaky_relu", "where"]
 
 _UNARY = (
-    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor hard_swish is_nan log "
-    "log1p logical_not mish neg reciprocal relu round rsqrt sigmoid sign silu sin sinh softplus "
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp expm1 floor hard_swish is_nan "
+    "log log1p logical_not mish neg reciprocal relu round rsqrt sigmoid sign silu sin sinh softplus "
     "softsign sqrt square tan tanh"
 )
 _BINARY = (

@@ -117,6 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
         UnaryCase{ops::kCosh, {}, "cosh", 6, kTiny, {}},
         UnaryCase{ops::kElu, {{"alpha", 0.7}}, "elu", 4, kTiny, {0.7, 0}},
         UnaryCase{ops::kErf, {}, "erf", 4, kTiny, {}},
+        UnaryCase{ops::kErfc, {}, "erfc", 4, kTiny, {}},
         UnaryCase{ops::kExp, {}, "exp", 2, kTiny, {}},
         UnaryCase{ops::kExpm1, {}, "expm1", 4, kTiny, {}},
         UnaryCase{ops::kFloor, {}, "floor", 0, kTiny, {}},
@@ -149,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Blocks, AValueDoesNotDependOnItsPlace) {
   const std::vector<float> values = allClasses();
   for (const std::string_view name :
-       {"exp", "log1p", "tanh", "erf", "gelu", "sin", "sqrt", "tan", "asinh", "atan"}) {
+       {"exp", "log1p", "tanh", "erf", "erfc", "gelu", "sin", "sqrt", "tan", "asinh", "atan"}) {
     const BlockFunction function = findBlockFunction(name, DType::F32);
     std::vector<float> whole(values.size());
     function({.in = {values.data()}, .out = whole.data(), .n = std::ssize(values)});

@@ -123,6 +123,7 @@ constexpr std::array kEntries = {
     elementwise("elu"),
     elementwise("equal"),
     elementwise("erf"),
+    elementwise("erfc"),
     elementwise("exp"),
     elementwise("expm1"),
     elementwise("floor"),

@@ -1,5 +1,6 @@
 // Kernels that move, place or look for elements, bit for bit against the references: every element
 // size, axes that merge and axes that do not, lines longer than a piece, negative steps, nothing.
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -276,6 +277,24 @@ TEST(NllLoss, ManyTermsInEveryReduction) {
       }
     }
   }
+}
+
+TEST(NllLoss, AndCrossEntropyOfIgnoredLabelsAreNoNumberAndHaveNoGradient) {
+  const Shape shape{3, 1500};  // a row of fewer classes has no kernel of cross_entropy
+  const HostTensor x = randomTensor(1, {DType::F32, shape}, -4, 0);
+  const HostTensor labels = HostTensor::of<std::int64_t>({3}, {2, 2, 2});
+  const HostTensor dy = HostTensor::of<float>({}, {4.0F});
+  ir::Attrs attrs = {{"reduction", "mean"}, {"ignoreIndex", 2}};
+  const auto onCpu = [&](const ir::OpDef& def, const std::vector<HostTensor>& inputs) {
+    return runOnDevice(*makeCpuDevice(), {.def = def, .attrs = attrs, .inputs = inputs});
+  };
+  EXPECT_TRUE(std::isnan(onCpu(ops::kNllLoss, {x, labels})[0].at(0)));
+  const std::vector<HostTensor> loss = onCpu(ops::kCrossEntropy, {x, labels});
+  EXPECT_TRUE(std::isnan(loss[0].at(0)));
+  const HostTensor none(DType::F32, shape);
+  EXPECT_TRUE(onCpu(ops::kCrossEntropyGrad, {x, labels, loss[1], dy})[0].sameBits(none));
+  attrs.set({"classes", shape[1]});
+  EXPECT_TRUE(onCpu(ops::kNllLossGrad, {labels, dy})[0].sameBits(none));
 }
 
 TEST(Moves, TrianglesOfEverySize) {

@@ -111,6 +111,7 @@ constexpr std::array kEntries = {
     element("elu"),
     element("equal"),
     element("erf"),
+    element("erfc"),
     element("exp"),
     element("expm1"),
     element("floor"),

@@ -79,8 +79,8 @@ constexpr std::string_view kFunctions = R"(
 #define MATH(NAME) D float m_##NAME(float x) { return NAME##f(x); } \
   D double m_##NAME(double x) { return NAME(x); }
 MATH(acos) MATH(acosh) MATH(asin) MATH(asinh) MATH(atan) MATH(atanh) MATH(ceil) MATH(cos) MATH(cosh)
-MATH(erf) MATH(exp) MATH(expm1) MATH(fabs) MATH(floor) MATH(log) MATH(log1p) MATH(rint) MATH(sin)
-MATH(sinh) MATH(sqrt) MATH(tan) MATH(tanh)
+MATH(erf) MATH(erfc) MATH(exp) MATH(expm1) MATH(fabs) MATH(floor) MATH(log) MATH(log1p) MATH(rint)
+MATH(sin) MATH(sinh) MATH(sqrt) MATH(tan) MATH(tanh)
 D float m_pow(float x, float y) { return powf(x, y); }
 D double m_pow(double x, double y) { return pow(x, y); }
 D float m_atan2(float x, float y) { return atan2f(x, y); }
@@ -99,6 +99,7 @@ T1 op_ceil(W x) { return m_ceil(x); }
 T1 op_cos(W x) { return m_cos(x); }
 T1 op_cosh(W x) { return m_cosh(x); }
 T1 op_erf(W x) { return m_erf(x); }
+T1 op_erfc(W x) { return m_erfc(x); }
 T1 op_exp(W x) { return m_exp(x); }
 T1 op_expm1(W x) { return m_expm1(x); }
 T1 op_floor(W x) { return m_floor(x); }

@@ -20,6 +20,7 @@ namespace {
     }                                                                                            \
   };
 SLUICE_MATH(ErfOp, Erf(d, x))
+SLUICE_MATH(ErfcOp, Erfc(d, x))
 SLUICE_MATH(ExpOp, Exp(d, x))
 SLUICE_MATH(Expm1Op, Expm1(d, x))
 SLUICE_MATH(GeluOp, Gelu(d, x))
@@ -105,6 +106,7 @@ constexpr NamedBlock kRows[] = {
     {"cos", sinLoop<true>},
     {"elu", unaryLoop<EluOp>},
     {"erf", unaryLoop<ErfOp>},
+    {"erfc", unaryLoop<ErfcOp>},
     {"exp", unaryLoop<ExpOp>},
     {"expm1", unaryLoop<Expm1Op>},
     {"gelu", unaryLoop<GeluOp>},

@@ -173,6 +173,7 @@ BlockFunction doubleMath(std::string_view op) {
       unary<D>("cosh", [](D x, const D*) { return std::cosh(x); }),
       unary<D>("elu", [](D x, const D* p) { return x > 0.0 ? x : p[0] * std::expm1(x); }),
       unary<D>("erf", [](D x, const D*) { return std::erf(x); }),
+      unary<D>("erfc", [](D x, const D*) { return std::erfc(x); }),
       unary<D>("exp", [](D x, const D*) { return std::exp(x); }),
       unary<D>("expm1", [](D x, const D*) { return std::expm1(x); }),
       unary<D>("gelu",

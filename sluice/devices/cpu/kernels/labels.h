@@ -31,7 +31,8 @@ class Labels {
   bool listed() const { return reduction_ == ops::Reduction::None; }
   std::int64_t grains() const { return ceilDiv(dims_.terms(), kTermsPerGrain); }
 
-  /// What a term is multiplied by. Throws InvalidArgument for labels that are out of range.
+  /// What a term is multiplied by: minus infinity for the mean of no terms, whose sum of 0 becomes
+  /// a NaN. Throws InvalidArgument for labels that are out of range.
   template <class Label>
   double factor(const Label* labels) const {
     std::int64_t counted = 0;
@@ -46,9 +47,7 @@ class Labels {
       }
       ++counted;
     }
-    return reduction_ == ops::Reduction::Mean
-               ? -1.0 / static_cast<double>(std::max<std::int64_t>(counted, 1))
-               : -1.0;
+    return reduction_ == ops::Reduction::Mean ? -1.0 / static_cast<double>(counted) : -1.0;
   }
 
   /// Calls f(grain, term, class) for all terms that are not ignored, those of a grain in order.

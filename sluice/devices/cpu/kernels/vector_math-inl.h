@@ -176,14 +176,15 @@ HWY_INLINE V Softplus(D d, V x) {
   return hn::Add(hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), x), tail);
 }
 
-/// exp(-t^2 / 2); t is split so that the square of the first part is exact.
+/// exp(factor t^2), factor a negative power of two; t is split so that the square of the first part
+/// is exact.
 template <class D, class V>
-HWY_INLINE V gaussian(D d, V t) {
+HWY_INLINE V gaussian(D d, V t, float factor = -0.5F) {
   const hn::RebindToUnsigned<D> du;
   const V hi = hn::BitCast(d, hn::And(hn::BitCast(du, t), hn::Set(du, 0xfffff000U)));
-  const V rest = hn::Mul(hn::Mul(hn::Sub(t, hi), hn::Add(t, hi)), hn::Set(d, -0.5F));
+  const V rest = hn::Mul(hn::Mul(hn::Sub(t, hi), hn::Add(t, hi)), hn::Set(d, factor));
   const V correction = polynomial(d, rest, 1.0F, 1.0F, 0.5F, 0.1666666667F, 0.0416666667F);
-  return hn::Mul(Exp(d, hn::Mul(hn::Mul(hi, hi), hn::Set(d, -0.5F))), correction);
+  return hn::Mul(Exp(d, hn::Mul(hn::Mul(hi, hi), hn::Set(d, factor))), correction);
 }
 
 /// The upper tail of the normal distribution over `bell`: fitted as
@@ -216,22 +217,41 @@ HWY_INLINE V normalCdf(D d, V x, V bell) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), q, hn::Sub(hn::Set(d, 1.0F), q));
 }
 
+/// erf(x) for |x| < 0.75.
+template <class D, class V>
+HWY_INLINE V smallErf(D d, V x) {
+  return hn::Mul(x,
+                 polynomial(d,
+                            hn::Mul(x, x),
+                            1.12837916558F,
+                            -0.376126194694F,
+                            0.112833865384F,
+                            -0.0268351145686F,
+                            0.00511533211253F,
+                            -0.000675647956868F));
+}
+
 template <class D, class V>
 HWY_INLINE V Erf(D d, V x) {
-  const V z = hn::Mul(x, x);
-  const V small = hn::Mul(x,
-                          polynomial(d,
-                                     z,
-                                     1.12837916558F,
-                                     -0.376126194694F,
-                                     0.112833865384F,
-                                     -0.0268351145686F,
-                                     0.00511533211253F,
-                                     -0.000675647956868F));
+  const V small = smallErf(d, x);
   const V t = hn::Mul(hn::Abs(x), hn::Set(d, 1.41421356F));
   const V q = normalTail(d, t, gaussian(d, hn::Min(t, hn::Set(d, 15.0F))));
   const V large = hn::NegMulAdd(hn::Set(d, 2.0F), q, hn::Set(d, 1.0F));
   const V y = hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.75F)), small, hn::CopySign(large, x));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+/// The tail is twice that of the normal distribution at sqrt(2) |x|, over exp(-x^2), which needs
+/// |x| itself: the rounding of the product would be multiplied by 2 x^2. From 10.1 on it is 0.
+template <class D, class V>
+HWY_INLINE V Erfc(D d, V x) {
+  const V one = hn::Set(d, 1.0F);
+  const V a = hn::Min(hn::Abs(x), hn::Set(d, 10.1F));
+  const V bell = gaussian(d, a, -1.0F);
+  const V tail = normalTail(d, hn::Mul(a, hn::Set(d, 1.41421356F)), hn::Add(bell, bell));
+  const V large = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(hn::Set(d, 2.0F), tail), tail);
+  const V small = hn::Sub(one, smallErf(d, x));
+  const V y = hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.5F)), small, large);
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 

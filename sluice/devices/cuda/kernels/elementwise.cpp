@@ -58,6 +58,7 @@ constexpr std::array kElementOps = {
     ElementOp{"elu", kFloats},
     ElementOp{"equal", kAll},
     ElementOp{"erf", kFloats},
+    ElementOp{"erfc", kFloats},
     ElementOp{"exp", kFloats},
     ElementOp{"expm1", kFloats},
     ElementOp{"floor", kFloats},

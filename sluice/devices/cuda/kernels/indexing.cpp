@@ -30,7 +30,7 @@ std::string factorText(const ops::NllDims& d, const std::string& classOfTerm, bo
   return fmt::format(R"(  i64 counted = 0;
   for (i64 t = threadIdx.x; t < {}ll; t += blockDim.x) counted += {} >= 0 ? 1 : 0;
   counted = blockSum(counted);
-  const double factor = -1.0 / (double)(counted > 1 ? counted : 1);
+  const double factor = -1.0 / (double)counted;
 )",
                      d.terms(),
                      classOfTerm);
@@ -176,7 +176,8 @@ Source nllLossSource(const ir::OpView& op) {
     sum += label < 0 ? 0.0 : factor * (double)wide(in0[{}]);
   }}
   sum = blockSum(sum);
-  if (threadIdx.x == 0) out0[0] = narrow<{}>(sum);
+  // Of no terms the factor is infinite and the mean a NaN.
+  if (threadIdx.x == 0) out0[0] = narrow<{}>(sum + (factor - factor));
 )",
                            d.terms(),
                            classOfTerm,

@@ -12,7 +12,8 @@ namespace sluice::devices::cuda {
 /// The class of term `t`, from labels in operand `labels`; -1 if it does not count.
 std::string classText(const ir::OpView& op, std::size_t labels, std::int64_t classes);
 
-/// Declares `factor`: -1, for a mean divided by the number of terms that count. For one block.
+/// Declares `factor`: -1, for a mean divided by the number of terms that count, infinite if there
+/// are none. For one block.
 std::string factorText(const ops::NllDims& d, const std::string& classOfTerm, bool mean);
 
 /// The place of a term's class among the scores.
