@@ -14,6 +14,7 @@
 #include "sluice/program/owners.h"
 #include "sluice/runtime/communicator.h"
 #include "tests/support/device_group.h"
+#include "tests/support/fake_peers.h"
 
 namespace sluice::runtime {
 namespace {
@@ -23,8 +24,10 @@ using sluice::testing::Chain;
 using sluice::testing::chainModel;
 using sluice::testing::ChainRun;
 using sluice::testing::DeviceGroup;
+using sluice::testing::FakePeers;
 using sluice::testing::inputsOf;
 using sluice::testing::MapSink;
+using sluice::testing::PortedDevice;
 using ::testing::HasSubstr;
 
 constexpr std::size_t kDevices = 4;
@@ -76,14 +79,32 @@ Left runWhole(const Training& training) {
   return left;
 }
 
-Left runParts(const Training& training, const std::vector<std::int32_t>& ownerOf) {
+/// With `direct`, devices of several owners copy to each other without the host.
+Left runParts(const Training& training,
+              const std::vector<std::int32_t>& ownerOf,
+              FakePeers* direct = nullptr) {
+  const auto devicesOf = [&](std::int32_t owner) {
+    std::vector<std::unique_ptr<device::Device>> made;
+    for (std::size_t d = 0; d < kDevices; ++d) {
+      made.push_back(
+          devices::makeDevice({.name = {.kind = training.kind}, .number = static_cast<int>(d)}));
+      if (direct != nullptr) {
+        made.back() = std::make_unique<PortedDevice>(
+            std::move(made.back()), *direct, fmt::format("device {} of {}", d, owner));
+      }
+    }
+    return made;
+  };
   const std::int32_t owners = 1 + *std::ranges::max_element(ownerOf);
   const auto communicators = makeLocalCommunicators(owners);
   std::vector<Left> lefts(static_cast<std::size_t>(owners));
   const auto runPart = [&](std::int32_t owner) {
     const auto own = static_cast<std::size_t>(owner);
     // It has all devices, of which it uses its own.
-    DeviceGroup group(kDevices, {}, training.kind);
+    DeviceGroup group(devicesOf(owner));
+    if (direct != nullptr) {
+      communicators[own]->connectDevices();
+    }
     Chain chain = training.lower(group);
     chain.program = program::split(chain.program, ownerOf)[own].program;
     const auto loaded = group.load(chain);
@@ -136,6 +157,27 @@ TEST(Parts, OfFarDevicesHaveTheBitsOfTheWhole) {
   const Left whole = runWhole(training);
   training.kind = "far";
   EXPECT_TRUE(runParts(training, {0, 1, 1, 2}) == whole);
+}
+
+TEST(Parts, OfConnectedDevicesHaveTheBitsOfTheWhole) {
+  for (const PipelineKind kind :
+       {PipelineKind::Sequential, PipelineKind::OneForwardOneBackward, PipelineKind::ZeroBubble}) {
+    Training training;
+    training.run.kind = kind;
+    const Left whole = runWhole(training);
+    for (const std::string device : {"cpu", "far"}) {
+      training.kind = device;
+      for (const std::vector<std::int32_t>& ownerOf :
+           {std::vector<std::int32_t>{0, 0, 1, 1}, {0, 1, 2, 3}, {1, 0, 1, 0}}) {
+        SCOPED_TRACE(fmt::format(
+            "{} on {}, owners {}", schedule::name(kind), device, fmt::join(ownerOf, " ")));
+        FakePeers peers;
+        EXPECT_TRUE(runParts(training, ownerOf, &peers) == whole);
+        EXPECT_GT(peers.copies.load(), 0);
+        EXPECT_EQ(peers.usedTwice.load(), 0);
+      }
+    }
+  }
 }
 
 TEST(Parts, EndTogetherWhenOneFails) {

@@ -34,6 +34,10 @@ std::vector<std::uint64_t> lossesOf(bool shares, const std::string& device) {
   options.distributed.shareModel(shares);
   options.training.gradientAccumulation(4);
   options.outputMode(OutputMode::All);
+  const auto parts = TensorLocationSettings()
+                         .useReplicatedTensorSharding(true)
+                         .minElementsForReplicatedTensorSharding(1);
+  options.tensorLocations.setOptimizerLocation(parts).setWeightLocation(parts);  // gathered
   if (shares) {
     options.setExecutionStrategy(
         parallel::PipelinedExecution({parallel::Stage("b0", "b1"), "b2", "b3", "b4"}));

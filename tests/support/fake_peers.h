@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/device/device.h"
 #include "sluice/device/peer_group.h"
-#include "sluice/device/queue.h"
 
 namespace sluice::testing {
 
@@ -192,6 +192,7 @@ class PortedQueue final : public device::Queue {
   void doLaunch(device::Executable& executable, std::span<const device::Address> buffers) override {
     own_->launch(executable, buffers);
   }
+  void doReplay(device::Capture& capture) override { own_->replay(capture); }
   void doCopy(device::Address to, device::Address from, std::size_t bytes) override {
     own_->copy(to, from, bytes);
   }
@@ -206,7 +207,8 @@ class PortedQueue final : public device::Queue {
   }
   void doRecord(device::Event& event) override { own_->record(event); }
   void doWait(const device::Event& event) override { own_->wait(event); }
-  void doStamp(device::Stamp& stamp, std::int64_t number, device::Clock) override {
+  void doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) override {
+    own_->useClock(clock);
     own_->stamp(stamp, number);
   }
   void doFinish() override { own_->finish(); }
@@ -216,6 +218,39 @@ class PortedQueue final : public device::Queue {
 
   std::unique_ptr<device::Queue> own_;
   device::PeerPort& port_;
+};
+
+/// A device with a port; all else is that of the device that it was made of.
+class PortedDevice final : public device::Device {
+ public:
+  PortedDevice(std::unique_ptr<device::Device> own, FakePeers& peers, std::string place)
+      : own_(std::move(own)), port_(peers, std::move(place)) {}
+
+  const device::DeviceInfo& info() const override { return own_->info(); }
+  const device::KernelTable& kernels() const override { return own_->kernels(); }
+  std::unique_ptr<device::Queue> makeQueue() override {
+    return std::make_unique<PortedQueue>(own_->makeQueue(), port_);
+  }
+  std::unique_ptr<device::Event> makeEvent() override { return own_->makeEvent(); }
+
+ private:
+  std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {
+    return own_->allocate(bytes);
+  }
+  std::unique_ptr<device::Memory> doAllocatePinned(std::size_t bytes) override {
+    return own_->allocatePinned(bytes);
+  }
+  std::unique_ptr<device::Executable> doPrepare(
+      std::span<const device::KernelCall> calls) override {
+    return own_->prepare(calls);
+  }
+  std::unique_ptr<device::Capture> doCapture(device::Executable& executable,
+                                             std::span<const device::Address> buffers) override {
+    return own_->capture(executable, buffers);
+  }
+
+  std::unique_ptr<device::Device> own_;
+  FakePort port_;
 };
 
 }  // namespace sluice::testing
