@@ -10,11 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/program/barriers.h"
 #include "sluice/program/owners.h"
 #include "sluice/runtime/communicator.h"
 #include "tests/support/device_group.h"
 #include "tests/support/fake_peers.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::runtime {
 namespace {
@@ -177,6 +180,54 @@ TEST(Parts, OfConnectedDevicesHaveTheBitsOfTheWhole) {
         EXPECT_EQ(peers.usedTwice.load(), 0);
       }
     }
+  }
+}
+
+/// Two replicas, in engines of their own, of a device that gathers what both have made. Returns the
+/// gathered bits of each step in both.
+std::array<Left, 2> gatherInBoth(const std::string& kind, FakePeers* direct) {
+  ir::Graph graph("gathers");
+  ir::GraphBuilder b(graph);
+  b.place.block = graph.blockIndex("b0");
+  const ir::Value part = ops::neg(b, b.input("x", testing::f32({3})));
+  graph.addOutput("y", ops::neg(b, ops::replicaGather(b, part, Shape{6}, 2)));
+  const auto communicators = makeLocalCommunicators(2);
+  std::array<Left, 2> lefts;
+  const auto runReplica = [&](std::size_t own) {
+    std::vector<std::unique_ptr<device::Device>> made;
+    made.push_back(devices::makeDevice({.name = {.kind = kind}, .number = 0}));
+    if (direct != nullptr) {
+      made[0] = std::make_unique<PortedDevice>(std::move(made[0]), *direct, std::to_string(own));
+      communicators[own]->connectDevices();
+    }
+    DeviceGroup group(std::move(made));
+    const Chain chain = group.lower(graph, {.deviceOfStage = {0}});
+    group.state->adopt(chain.state);
+    const auto loaded = group.engine->load(chain.program, 1, {}, Replicas::Apart);
+    const Peers peers{
+        .communicator = *communicators[own],
+        .rankOf = {static_cast<std::int32_t>(own)},
+        .group = {.communicator = communicators[own].get(), .ranks = {0, 1}, .me = own},
+        .hostCountsAll = false};
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      const auto index = 10 * step + static_cast<std::int64_t>(own);
+      note(group.step(*loaded, {testing::randomInputs(graph, 3, index)}, &peers), lefts[own]);
+    }
+  };
+  std::thread other([&] { runReplica(1); });
+  runReplica(0);
+  other.join();
+  return lefts;
+}
+
+TEST(Parts, GatherAmongConnectedDevicesWhatTheyGatherThroughTheHost) {
+  for (const std::string kind : {"cpu", "far"}) {
+    const std::array<Left, 2> staged = gatherInBoth(kind, nullptr);
+    EXPECT_EQ(staged[0].outputs.at("y").size(), static_cast<std::size_t>(kSteps));
+    EXPECT_TRUE(staged[0] == staged[1]);
+    FakePeers peers;
+    EXPECT_TRUE(gatherInBoth(kind, &peers) == staged);
+    EXPECT_EQ(peers.copies.load(), 2 * 2 * kSteps);
   }
 }
 
