@@ -217,6 +217,13 @@ TEST(PeerPaths, RefusesAMessageOfAnotherSize) {
   EXPECT_EQ(peers.copies.load(), 0);
 }
 
+TEST(PeerPaths, NoSendOfConnectedDevicesLeavesAtOnce) {
+  const auto all = makeLocalCommunicators(2);
+  EXPECT_TRUE(all[0]->leavesAtOnce(1, 5));
+  all[0]->connectDevices();
+  EXPECT_FALSE(all[0]->leavesAtOnce(1, 5));
+}
+
 TEST(PeerPaths, RanksMeetOncePerNumberIfBytesGoThroughTheHost) {
   FakePeers peers;
   const auto errors = onPlaces(peers, {"a", "a"}, "cpu", [](Rank& rank, FakePort* port) {
