@@ -77,11 +77,14 @@ class Fitting {
     if (!options_.resume.empty()) {
       result_.resumed = resume(model_, loader_, options_);
     }
+    const std::int64_t first = result_.resumed.empty() ? options_.firstEpoch : loader_.epoch();
+    requireSame("number of epochs", options_.epochs);
+    requireSame("first epoch", first);
+    requireSame("number of steps in an epoch", progress_.steps);
     if (goesBack_ && !resumesOwn()) {
       saver_->save();
     }
-    for (progress_.epoch = result_.resumed.empty() ? options_.firstEpoch : loader_.epoch();
-         progress_.epoch < options_.epochs && stopped() == 0;
+    for (progress_.epoch = first; progress_.epoch < options_.epochs && stopped() == 0;
          ++progress_.epoch) {
       runEpoch();
     }
@@ -96,6 +99,25 @@ class Fitting {
 
  private:
   using Event = void (Callback::*)(const Progress&);
+
+  /// Processes that make other steps would wait for each other in vain, and long.
+  void requireSame(std::string_view what, std::int64_t own) const {
+    if (stopping_.isAlone()) {
+      return;
+    }
+    const std::string name = fmt::format("the {} of fit", what);
+    const std::int64_t largest = model_.largestInAllProcesses(name, own);
+    const std::int64_t smallest = -model_.largestInAllProcesses(name, -own);
+    if (smallest != largest) {
+      raise<InvalidArgument>(
+          "fit: the {} is {} in one process and {} in another (here {}): all processes must make "
+          "the same steps",
+          what,
+          smallest,
+          largest,
+          own);
+    }
+  }
 
   void tell(Event event) {
     if (bar_) {

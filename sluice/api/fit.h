@@ -138,8 +138,9 @@ struct FitResult {
 
 /// Begins at the loader's position: the epoch of a loader that was interrupted or restored is
 /// finished first. Throws InvalidArgument for a negative firstEpoch, and for a loader that delivers
-/// nothing: too few samples for one batch, or a stream that ends before its first one; FileError
-/// for checkpoints that cannot be read or written.
+/// nothing: too few samples for one batch, or a stream that ends before its first one; also if
+/// several processes would make different numbers of steps; FileError for checkpoints that cannot
+/// be read or written.
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

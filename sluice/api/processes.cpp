@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/program/owners.h"
@@ -15,6 +16,12 @@ namespace {
 
 /// The number of all messages of sessions; those of programs are below it.
 constexpr std::int64_t kNumber = std::int64_t{1} << 40;
+
+/// On request only until it has run on two GPUs.
+bool wantsNccl() {
+  const std::optional<std::string> wish = environmentValue("SLUICE_NCCL");
+  return wish && isOn(*wish, "SLUICE_NCCL");
+}
 
 void requireOneByOne(const Options& options) {
   const auto refuse = [](std::string_view what) {
@@ -97,8 +104,12 @@ Processes::Processes(const Options& options, std::shared_ptr<runtime::ProcessWor
     : world_(std::move(world)),
       communicator_(world_->makeCommunicator()),
       shares_(options.distributed.shareModel()),
+      connects_(wantsNccl()),
       replicas_(options.allReplicas()),
       parts_(std::max(world_->size() / replicas_, 1)) {
+  if (connects_) {
+    communicator_->connectDevices();
+  }
   peers_.emplace(runtime::Peers{*communicator_, {}, {}, shares_});
   peers_->group = {.communicator = communicator_.get(), .ranks = {}, .me = myPlace()};
   for (std::size_t place = 0; place < groupSize(); ++place) {
@@ -122,8 +133,9 @@ std::size_t Processes::replicasHere(const Options& options) const {
 
 void Processes::requireKinds(std::span<const device::Device* const> devices) const {
   for (const device::Device* device : devices) {
-    if (device->info().kind != "cpu" && device->info().kind != "far") {
-      raise<Unsupported>("devices of kind '{}' work in one process only", device->info().kind);
+    const std::string& kind = device->info().kind;
+    if (kind != "cpu" && kind != "far" && !(kind == "cuda" && connects_)) {
+      raise<Unsupported>("devices of kind '{}' work in one process only", kind);
     }
   }
 }

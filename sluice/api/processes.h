@@ -32,6 +32,8 @@ class Processes {
   static std::unique_ptr<Processes> of(const Options& options);
 
   bool sharesModel() const { return shares_; }
+  /// Whether SLUICE_NCCL asks for copies from device to device.
+  bool connectsDevices() const { return connects_; }
   std::int32_t rank() const { return communicator_->rank(); }
   std::int32_t size() const { return communicator_->size(); }
   /// Parts into which the devices of a replica are divided.
@@ -80,6 +82,7 @@ class Processes {
   std::shared_ptr<runtime::ProcessWorld> world_;
   std::unique_ptr<runtime::Communicator> communicator_;
   bool shares_ = false;
+  bool connects_ = false;
   std::int32_t replicas_ = 1;  // of all processes; if they share them
   std::int32_t parts_ = 1;
   std::int32_t devices_ = 0;  // of a replica; 0: not dealt out yet

@@ -57,7 +57,9 @@ void Session::agree(const program::Program& whole, const Options& options) {
   if (processes_ == nullptr) {
     return;
   }
-  processes_->requireSame("program or options", commonText(whole, options));
+  const std::string_view copies = processes_->connectsDevices() ? "SLUICE_NCCL: on\n" : "";
+  processes_->requireSame("program or options",
+                          fmt::format("{}{}", commonText(whole, options), copies));
   processes_->dealOut(whole.devices.size());
   processes_->noteRemote(whole);
 }

@@ -18,6 +18,8 @@
 
 namespace sluice::device {
 
+class PeerPort;
+
 /// Returns nanoseconds since some fixed moment.
 using Clock = std::int64_t (*)();
 std::int64_t steadyNanoseconds();
@@ -112,6 +114,8 @@ class Queue {
   bool isIdle() const { return doIsIdle(); }
   /// The exception of work since the last finish(), or null.
   std::exception_ptr failure() const { return doFailure(); }
+  /// How the device copies to devices of other processes; null: only the host can.
+  PeerPort* peerPort() { return doPeerPort(); }
 
   /// Once the flag is set, work may end with Cancelled before and between kernels. Null: never.
   /// Call only while the queue is idle.
@@ -138,6 +142,7 @@ class Queue {
   virtual void doFinish() = 0;
   virtual bool doIsIdle() const { return true; }
   virtual std::exception_ptr doFailure() const { return nullptr; }
+  virtual PeerPort* doPeerPort() { return nullptr; }
 
   const std::atomic<bool>* stop_ = nullptr;
   Clock clock_ = steadyNanoseconds;

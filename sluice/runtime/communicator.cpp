@@ -1,6 +1,9 @@
 #include "sluice/runtime/communicator.h"
 
+#include <numeric>
+
 #include "sluice/base/error.h"
+#include "sluice/runtime/peer_paths.h"
 
 namespace sluice::runtime {
 namespace {
@@ -40,6 +43,9 @@ class LocalCommunicator final : public Communicator {
       inbox->interrupt(reason);
     }
   }
+  void doRequireGoing() const override {
+    inboxes_[static_cast<std::size_t>(rank())]->requireGoing();
+  }
 
   Inboxes inboxes_;  // by rank
 };
@@ -49,6 +55,12 @@ class LocalCommunicator final : public Communicator {
 Communicator::Communicator(std::int32_t rank, std::int32_t size, std::chrono::milliseconds patience)
     : rank_(rank), size_(size), patience_(patience) {
   SLUICE_CHECK(rank >= 0 && rank < size, "rank {} of {}", rank, size);
+}
+
+Communicator::~Communicator() = default;
+
+void Communicator::connectDevices() {
+  paths_ = std::make_unique<PeerPaths>(*this, patience_);
 }
 
 void Communicator::requireOther(std::int32_t rank) const {
@@ -118,6 +130,10 @@ void Communicator::send(device::Queue& queue,
                         std::int64_t number,
                         device::Address from,
                         std::size_t bytes) {
+  requireOther(to);
+  if (paths_ != nullptr && paths_->send(queue, to, number, from, bytes)) {
+    return;
+  }
   if (needsAnswer(countOf(sent_, to, number))) {
     take(to, number | kAnswer, 0);
   }
@@ -125,6 +141,9 @@ void Communicator::send(device::Queue& queue,
 }
 
 bool Communicator::leavesAtOnce(std::int32_t to, std::int64_t number) {
+  if (paths_ != nullptr) {
+    return false;  // the ranks of a copy wait for each other
+  }
   {
     const std::scoped_lock lock(mutex_);
     if (!needsAnswer(sent_[{to, number}] + 1)) {
@@ -139,6 +158,10 @@ void Communicator::receive(device::Queue& queue,
                            std::int64_t number,
                            device::Address to,
                            std::size_t bytes) {
+  requireOther(from);
+  if (paths_ != nullptr && paths_->receive(queue, from, number, to, bytes)) {
+    return;
+  }
   takeTo(queue, from, number, to, bytes);
   if (countOf(received_, from, number) % kAnswered == 0) {
     post(from, number | kAnswer, {});
@@ -161,11 +184,25 @@ void Communicator::broadcast(device::Queue& queue,
   }
 }
 
+bool Communicator::gatherDirectly(device::Queue& queue,
+                                  std::span<const std::int32_t> ranks,
+                                  std::int64_t number,
+                                  device::Address part,
+                                  device::Address whole,
+                                  std::size_t bytes) {
+  return paths_ != nullptr && paths_->gather(queue, ranks, number, part, whole, bytes);
+}
+
 void Communicator::gather(device::Queue& queue,
                           std::int64_t number,
                           device::Address part,
                           device::Address whole,
                           std::size_t bytes) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
+  std::iota(all.begin(), all.end(), 0);
+  if (gatherDirectly(queue, all, number, part, whole, bytes)) {
+    return;
+  }
   for (std::int32_t other = 0; other < size_; ++other) {
     if (other != rank_) {
       postFrom(queue, other, number, part, bytes);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,13 +21,15 @@
 
 namespace sluice::runtime {
 
+class PeerPaths;
+
 class Communicator {
  public:
   /// `patience`: how long a wait for another rank may take.
   Communicator(std::int32_t rank, std::int32_t size, std::chrono::milliseconds patience);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
 
   std::int32_t rank() const { return rank_; }
   std::int32_t size() const { return size_; }
@@ -55,6 +58,18 @@ class Communicator {
                device::Address to,
                std::size_t bytes);
 
+  /// From now on devices copy to each other without the host in send, receive and gather, where
+  /// they can (device::PeerPort). All ranks call it before their first message, or none does.
+  void connectDevices();
+  /// `gather` among some ranks, in the order of their parts, if their devices are so connected. All
+  /// of them get the same answer; false: nothing was done.
+  bool gatherDirectly(device::Queue& queue,
+                      std::span<const std::int32_t> ranks,
+                      std::int64_t number,
+                      device::Address part,
+                      device::Address whole,
+                      std::size_t bytes);
+
   // All ranks call these with the same arguments except for addresses.
 
   /// Copies the bytes of `root` to all ranks.
@@ -79,6 +94,8 @@ class Communicator {
 
   /// Ends every wait of all ranks, now and later, with a DeviceError that gives the reason.
   void interrupt(std::string_view reason) { doInterrupt(reason); }
+  /// Throws what a wait that was ended so throws.
+  void requireGoing() const { doRequireGoing(); }
 
  private:
   /// By rank and number of messages.
@@ -104,11 +121,13 @@ class Communicator {
                               std::chrono::milliseconds patience) = 0;
   virtual bool doHas(std::int32_t from, std::int64_t number) = 0;
   virtual void doInterrupt(std::string_view reason) = 0;
+  virtual void doRequireGoing() const = 0;
 
   std::int32_t rank_;
   std::int32_t size_;
   std::chrono::milliseconds patience_;
-  std::mutex mutex_;  // guards all below
+  std::unique_ptr<PeerPaths> paths_;  // null: all bytes go through the host
+  std::mutex mutex_;                  // guards all below
   Counts sent_;
   Counts received_;
 };

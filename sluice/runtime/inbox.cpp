@@ -115,6 +115,13 @@ bool Inbox::isInterrupted() const {
   return !reason_.empty();
 }
 
+void Inbox::requireGoing() const {
+  const std::scoped_lock lock(mutex_);
+  if (!reason_.empty()) {
+    raise<DeviceError>("the other owners of the program were told to stop: {}", reason_);
+  }
+}
+
 void Inbox::leave(std::int32_t rank) {
   const std::scoped_lock lock(mutex_);
   left_.insert(rank);

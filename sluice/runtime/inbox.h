@@ -64,6 +64,8 @@ class Inbox {
   /// Ends all waits, now and later. The first reason counts.
   void interrupt(std::string_view reason);
   bool isInterrupted() const;
+  /// Throws what `take` throws then.
+  void requireGoing() const;
   /// The rank sends nothing more.
   void leave(std::int32_t rank);
   bool hasLeft(std::int32_t rank) const;

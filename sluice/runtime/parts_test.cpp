@@ -10,10 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/program/barriers.h"
 #include "sluice/program/owners.h"
 #include "sluice/runtime/communicator.h"
 #include "tests/support/device_group.h"
+#include "tests/support/fake_peers.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::runtime {
 namespace {
@@ -23,8 +27,10 @@ using sluice::testing::Chain;
 using sluice::testing::chainModel;
 using sluice::testing::ChainRun;
 using sluice::testing::DeviceGroup;
+using sluice::testing::FakePeers;
 using sluice::testing::inputsOf;
 using sluice::testing::MapSink;
+using sluice::testing::PortedDevice;
 using ::testing::HasSubstr;
 
 constexpr std::size_t kDevices = 4;
@@ -76,14 +82,32 @@ Left runWhole(const Training& training) {
   return left;
 }
 
-Left runParts(const Training& training, const std::vector<std::int32_t>& ownerOf) {
+/// With `direct`, devices of several owners copy to each other without the host.
+Left runParts(const Training& training,
+              const std::vector<std::int32_t>& ownerOf,
+              FakePeers* direct = nullptr) {
+  const auto devicesOf = [&](std::int32_t owner) {
+    std::vector<std::unique_ptr<device::Device>> made;
+    for (std::size_t d = 0; d < kDevices; ++d) {
+      made.push_back(
+          devices::makeDevice({.name = {.kind = training.kind}, .number = static_cast<int>(d)}));
+      if (direct != nullptr) {
+        made.back() = std::make_unique<PortedDevice>(
+            std::move(made.back()), *direct, fmt::format("device {} of {}", d, owner));
+      }
+    }
+    return made;
+  };
   const std::int32_t owners = 1 + *std::ranges::max_element(ownerOf);
   const auto communicators = makeLocalCommunicators(owners);
   std::vector<Left> lefts(static_cast<std::size_t>(owners));
   const auto runPart = [&](std::int32_t owner) {
     const auto own = static_cast<std::size_t>(owner);
     // It has all devices, of which it uses its own.
-    DeviceGroup group(kDevices, {}, training.kind);
+    DeviceGroup group(devicesOf(owner));
+    if (direct != nullptr) {
+      communicators[own]->connectDevices();
+    }
     Chain chain = training.lower(group);
     chain.program = program::split(chain.program, ownerOf)[own].program;
     const auto loaded = group.load(chain);
@@ -136,6 +160,75 @@ TEST(Parts, OfFarDevicesHaveTheBitsOfTheWhole) {
   const Left whole = runWhole(training);
   training.kind = "far";
   EXPECT_TRUE(runParts(training, {0, 1, 1, 2}) == whole);
+}
+
+TEST(Parts, OfConnectedDevicesHaveTheBitsOfTheWhole) {
+  for (const PipelineKind kind :
+       {PipelineKind::Sequential, PipelineKind::OneForwardOneBackward, PipelineKind::ZeroBubble}) {
+    Training training;
+    training.run.kind = kind;
+    const Left whole = runWhole(training);
+    for (const std::string device : {"cpu", "far"}) {
+      training.kind = device;
+      for (const std::vector<std::int32_t>& ownerOf :
+           {std::vector<std::int32_t>{0, 0, 1, 1}, {0, 1, 2, 3}, {1, 0, 1, 0}}) {
+        SCOPED_TRACE(fmt::format(
+            "{} on {}, owners {}", schedule::name(kind), device, fmt::join(ownerOf, " ")));
+        FakePeers peers;
+        EXPECT_TRUE(runParts(training, ownerOf, &peers) == whole);
+        EXPECT_GT(peers.copies.load(), 0);
+        EXPECT_EQ(peers.usedTwice.load(), 0);
+      }
+    }
+  }
+}
+
+/// Two replicas, in engines of their own, of a device that gathers what both have made. Returns the
+/// gathered bits of each step in both.
+std::array<Left, 2> gatherInBoth(const std::string& kind, FakePeers* direct) {
+  ir::Graph graph("gathers");
+  ir::GraphBuilder b(graph);
+  b.place.block = graph.blockIndex("b0");
+  const ir::Value part = ops::neg(b, b.input("x", testing::f32({3})));
+  graph.addOutput("y", ops::neg(b, ops::replicaGather(b, part, Shape{6}, 2)));
+  const auto communicators = makeLocalCommunicators(2);
+  std::array<Left, 2> lefts;
+  const auto runReplica = [&](std::size_t own) {
+    std::vector<std::unique_ptr<device::Device>> made;
+    made.push_back(devices::makeDevice({.name = {.kind = kind}, .number = 0}));
+    if (direct != nullptr) {
+      made[0] = std::make_unique<PortedDevice>(std::move(made[0]), *direct, std::to_string(own));
+      communicators[own]->connectDevices();
+    }
+    DeviceGroup group(std::move(made));
+    const Chain chain = group.lower(graph, {.deviceOfStage = {0}});
+    group.state->adopt(chain.state);
+    const auto loaded = group.engine->load(chain.program, 1, {}, Replicas::Apart);
+    const Peers peers{
+        .communicator = *communicators[own],
+        .rankOf = {static_cast<std::int32_t>(own)},
+        .group = {.communicator = communicators[own].get(), .ranks = {0, 1}, .me = own},
+        .hostCountsAll = false};
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      const auto index = 10 * step + static_cast<std::int64_t>(own);
+      note(group.step(*loaded, {testing::randomInputs(graph, 3, index)}, &peers), lefts[own]);
+    }
+  };
+  std::thread other([&] { runReplica(1); });
+  runReplica(0);
+  other.join();
+  return lefts;
+}
+
+TEST(Parts, GatherAmongConnectedDevicesWhatTheyGatherThroughTheHost) {
+  for (const std::string kind : {"cpu", "far"}) {
+    const std::array<Left, 2> staged = gatherInBoth(kind, nullptr);
+    EXPECT_EQ(staged[0].outputs.at("y").size(), static_cast<std::size_t>(kSteps));
+    EXPECT_TRUE(staged[0] == staged[1]);
+    FakePeers peers;
+    EXPECT_TRUE(gatherInBoth(kind, &peers) == staged);
+    EXPECT_EQ(peers.copies.load(), 2 * 2 * kSteps);
+  }
 }
 
 TEST(Parts, EndTogetherWhenOneFails) {

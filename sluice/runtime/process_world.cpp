@@ -163,6 +163,7 @@ class WorldCommunicator final : public Communicator {
     return office_.inbox().has({from, context_, number});
   }
   void doInterrupt(std::string_view reason) override { office_.interrupt(reason); }
+  void doRequireGoing() const override { office_.inbox().requireGoing(); }
 
   PostOffice& office_;
   std::int32_t context_;

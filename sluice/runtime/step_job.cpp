@@ -176,6 +176,20 @@ void passMessage(const StepJob& job, LaneRun& lane, const Task& task, std::int32
   }
 }
 
+/// With one replica here, whose part is whole, the devices may gather among themselves.
+bool gatherApart(const StepJob& job,
+                 LaneRun& lane,
+                 const program::Collective& collective,
+                 std::int64_t message,
+                 device::Address source,
+                 device::Address to) {
+  const Group& group = job.group();
+  const std::size_t bytes = collective.operand.bytes();
+  return collective.kind == program::CollectiveKind::Gather && job.replicas() == 1 &&
+         bytes * group.ranks.size() == collective.type.bytes() &&
+         group.communicator->gatherDirectly(lane.queue(), group.ranks, message, source, to, bytes);
+}
+
 /// The first replica here meets the other owners, the others get the result from it. The lane has a
 /// thread of its own, which may wait. Lanes have the same numbers in all owners of a group.
 void joinApart(const StepJob& job,
@@ -185,8 +199,11 @@ void joinApart(const StepJob& job,
                std::span<const device::Address> sources,
                device::Address to) {
   const auto number = static_cast<std::size_t>(&lane.plan() - job.program->lanes.data());
+  const auto message = static_cast<std::int64_t>(job.program->messages.size() + number);
+  if (gatherApart(job, lane, collective, message, sources[0], to)) {
+    return;
+  }
   if (lane.replica() == 0) {
-    const auto message = static_cast<std::int64_t>(job.program->messages.size() + number);
     job.sums->publish(
         number, count, reduceOver(job.group(), lane.queue(), message, collective, sources));
   }

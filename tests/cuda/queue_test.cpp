@@ -130,6 +130,36 @@ TEST(CudaQueue, CopiesFillsAndAddsInItsOrder) {
   EXPECT_EQ(queue->failure(), nullptr);
 }
 
+/// Terms of other processes come in any memory of the host, and the sum may go there.
+TEST(CudaQueue, AddsTermsOfTheHostInTheirOrder) {
+  const auto gpu = makeCudaDevice();
+  const auto queue = gpu->makeQueue();
+  const auto memory = gpu->allocate(kBytes);
+  std::vector<float> large(kCount, 1e8F);
+  const std::vector<float> small = counting(0.5F);
+  std::vector<float> back(kCount, -1e8F);
+  device::copyIn(*queue, memory->at(), small.data(), kBytes);
+  const device::HostMemory first(large.data(), kBytes);
+  const device::HostMemory last(back.data(), kBytes);
+  std::vector<float> sums(kCount);
+  const device::HostMemory result(sums.data(), kBytes);
+  const std::array from = {first.at(), memory->at(), last.at()};
+  queue->sum(result.at(), from, DType::F32, kCount);
+  queue->finish();
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(sums[i], (1e8F + small[i]) + -1e8F);
+  }
+  const std::array one = {last.at()};
+  queue->sum(memory->at(), one, DType::F32, kCount);
+  EXPECT_EQ(readBack(*queue, memory->at()), back);
+  constexpr std::size_t kTooMuch = std::size_t{1} << 44U;  // nobody reads so far
+  const device::HostMemory endless(large.data(), kTooMuch);
+  const std::array much = {endless.at()};
+  EXPECT_THAT(messageOf<OutOfMemory>(
+                  [&] { queue->sum(endless.at(), much, DType::F32, kTooMuch / sizeof(float)); }),
+              HasSubstr("cudaMallocAsync"));
+}
+
 TEST(CudaQueue, WaitsForEventsOfOthers) {
   const auto gpu = makeCudaDevice();
   const auto share = makeCudaDevice({.shares = 2});

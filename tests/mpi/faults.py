@@ -17,7 +17,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 STEPS = 12
 LIMIT = 120  # seconds; only a hang takes as long
@@ -153,6 +156,13 @@ def with_mpirun(sluice, folder, script):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def side_by_side(parts):
+    """Runs what mostly waits, and throws the first error."""
+    with ThreadPoolExecutor(len(parts)) as pool:
+        for result in [pool.submit(part) for part in parts]:
+            result.result()
+
+
 def nothing_lasts_for_ever(sluice):
     """What cannot end by itself: a rank that is stopped when the others are done, an mpirun that does not end after
     its ranks, and a child of mpirun that keeps the launcher's pipes."""
@@ -185,7 +195,7 @@ def left_of(mark):
 
 def signalled(sluice, script, signs, code, awaited="begins", terminal=True):
     """What a launch of two ranks prints that gets signals; nothing of it may be left afterwards."""
-    mark = f"sluice-{os.getpid()}-{time.monotonic_ns()}"
+    mark = f"sluice-{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
     process = subprocess.Popen([sluice, "launch", "-n", "2", "sh", "-c", script], env=dict(ENVIRONMENT, MARK=mark),
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     for _ in range(2 if awaited else 0):
@@ -206,18 +216,27 @@ def signalled(sluice, script, signs, code, awaited="begins", terminal=True):
     return out
 
 
-def end_when_asked(sluice):
-    """Ctrl-C at any moment ends all ranks, asks each program once, and gives it the time that it needs."""
+def has_its_time(sluice, terminal):
     counts = 'trap "echo asked; sleep 2; echo done; exit 0" TERM; echo begins; while :; do sleep 0.1; done'
-    for terminal in (True, False):
-        out = signalled(sluice, counts, [signal.SIGINT], 130, terminal=terminal)
-        assert out.count("asked") == 2 and out.count("done") == 2, out
+    out = signalled(sluice, counts, [signal.SIGINT], 130, terminal=terminal)
+    assert out.count("asked") == 2 and out.count("done") == 2, out
+
+
+def is_ended(sluice):
     assert "done" not in signalled(sluice, "echo begins; sleep 1000; echo done", [signal.SIGTERM], 143)
-    signalled(sluice, "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done", [signal.SIGHUP, signal.SIGTERM], 129)
-    for terminal in (True, False):  # before anything has begun
-        signalled(sluice, "sleep 1000", [signal.SIGTERM], 143, awaited=None, terminal=terminal)
-    # Whoever has started the ranks is gone, with no chance to say so.
-    signalled(sluice, "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done", [signal.SIGKILL], -9)
+
+
+def end_when_asked(sluice):
+    """Ctrl-C at any moment ends all ranks, asks each program once, and gives it the time that it needs. The cases,
+    for each of which nothing may be left."""
+    deaf = "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done"
+    return [partial(has_its_time, sluice, True), partial(has_its_time, sluice, False), partial(is_ended, sluice),
+            partial(signalled, sluice, deaf, [signal.SIGHUP, signal.SIGTERM], 129),
+            # Before anything has begun.
+            *(partial(signalled, sluice, "sleep 1000", [signal.SIGTERM], 143, awaited=None, terminal=terminal)
+              for terminal in (True, False)),
+            # Whoever has started the ranks is gone, with no chance to say so.
+            partial(signalled, sluice, deaf, [signal.SIGKILL], -9)]
 
 
 def worker_alone(worker, variables):
@@ -246,9 +265,8 @@ def main():
         one_report(sluice, worker)
         says_it_once(sluice, worker)
         other_failures(sluice)
-        nothing_lasts_for_ever(sluice)
-        end_when_asked(sluice)
         bad_environments(worker)
+        side_by_side([partial(nothing_lasts_for_ever, sluice), *end_when_asked(sluice)])
         return
     for number in range(int(sys.argv[3])):
         one_round(sluice, worker, number)

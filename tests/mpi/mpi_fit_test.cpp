@@ -2,17 +2,21 @@
 // all act on at the same step.
 #include <csignal>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/runtime/process_world.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/mpi/common_folder.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using testing::CommonFolder;
+using ::testing::HasSubstr;
 using testing::ResidualMlp;
 
 /// Trains in all processes, into a folder of all.
@@ -27,10 +31,10 @@ struct Training {
     }
   }
 
-  FitResult run(FitOptions fitting) {
+  FitResult run(FitOptions fitting, std::int64_t samples = 64) {
     auto model = trainingModel(net, options, optim::AdamW(0.01));
     DataLoader loader(
-        options, data::tensorDataset(testing::makeInputs(ResidualMlp::inputs(), 0, 64)), 1);
+        options, data::tensorDataset(testing::makeInputs(ResidualMlp::inputs(), 0, samples)), 1);
     fitting.progress = false;
     FitResult result = fit(model, loader, fitting);
     updates = model.updates();
@@ -78,6 +82,23 @@ TEST(MpiFit, SavesByTheClockOfAnyProcess) {
       {.epochs = 4,
        .checkpoints = {.folder = folder.path(), .everySeconds = 1, .keep = 1000, .clock = clock}});
   EXPECT_GT(CheckpointFolder(folder.path()).files().size(), 1U);
+}
+
+/// Nobody waits for the patience of a process: all say at once in what they differ.
+TEST(MpiFit, RefusesToBeginWithOtherStepsThanOtherProcesses) {
+  const runtime::ProcessWorld& world = *runtime::ProcessWorld::open();
+  const bool last = world.rank() == world.size() - 1;
+  const auto refusal = [](const FitOptions& fitting, std::int64_t samples) {
+    Training training(true);
+    return testing::messageOf<InvalidArgument>([&] { training.run(fitting, samples); });
+  };
+  EXPECT_THAT(refusal({.epochs = last ? 3 : 2}, 64),
+              AllOf(HasSubstr("the number of epochs is 2 in one process and 3 in another"),
+                    HasSubstr(last ? "here 3" : "here 2")));
+  EXPECT_THAT(refusal({.epochs = 5, .firstEpoch = last ? 1 : 4}, 64),
+              HasSubstr("the first epoch is 1 in one process and 4 in another"));
+  EXPECT_THAT(refusal({.epochs = 5}, last ? 40 : 64),
+              HasSubstr("the number of steps in an epoch is 80 in one process and 128 in another"));
 }
 
 }  // namespace

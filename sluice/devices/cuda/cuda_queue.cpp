@@ -1,5 +1,6 @@
 #include "sluice/devices/cuda/cuda_queue.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/cuda_error.h"
+#include "sluice/devices/cuda/nccl.h"
 
 namespace sluice::devices::cuda {
 namespace {
@@ -99,6 +101,35 @@ void* mappedPointer(const void* host) {
   return attributes.type == cudaMemoryTypeHost ? attributes.devicePointer : nullptr;
 }
 
+/// Memory of the host that is not page-locked.
+bool isOutOfReach(device::Address address) {
+  return address.memory->kind() == device::MemoryKind::Host;
+}
+
+/// Memory of the GPU for the work of a stream, which is given back in its order.
+class StreamMemory {
+ public:
+  StreamMemory(int gpu, cudaStream_t stream, std::size_t bytes) : stream_(stream) {
+    const cudaError_t result = cudaMallocAsync(&pointer_, bytes, stream);
+    if (result == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      raise<OutOfMemory>(
+          "cuda device {} cannot give {} bytes for a sum over processes (cudaMallocAsync)",
+          gpu,
+          bytes);
+    }
+    check(result, "cudaMallocAsync");
+  }
+  ~StreamMemory() { static_cast<void>(cudaFreeAsync(pointer_, stream_)); }
+  StreamMemory(const StreamMemory&) = delete;
+  StreamMemory& operator=(const StreamMemory&) = delete;
+  std::byte* pointer() const { return static_cast<std::byte*>(pointer_); }
+
+ private:
+  cudaStream_t stream_;
+  void* pointer_ = nullptr;
+};
+
 }  // namespace
 
 QueueTools::QueueTools(const MakeContext& context)
@@ -115,6 +146,7 @@ QueueContext::QueueContext(const MakeContext& context)
     : gpu(context.gpu),
       tools(context),
       faults(context.gpu),
+      peers(nccl::makePort(context.gpu)),
       synchronise(std::getenv("SLUICE_CUDA_SYNC") != nullptr),
       wholeSteps(std::getenv("SLUICE_CUDA_WHOLE_STEPS") != nullptr) {
   select(gpu);
@@ -248,6 +280,10 @@ void CudaQueue::doSum(device::Address to,
                       DType type,
                       std::int64_t elements) {
   beginWork();
+  if (isOutOfReach(to) || std::ranges::any_of(from, isOutOfReach)) {
+    sumFromHost(to, from, type, elements);
+    return;
+  }
   void* const sum = pointerTo(to);
   if (from.size() == 1) {
     const std::size_t bytes = static_cast<std::size_t>(elements) * byteSize(type);
@@ -265,6 +301,34 @@ void CudaQueue::doSum(device::Address to,
                pointerTo(from[i]),
                elements);
   }
+}
+
+void CudaQueue::sumFromHost(device::Address to,
+                            std::span<const device::Address> from,
+                            DType type,
+                            std::int64_t elements) {
+  constexpr std::size_t kAlignment = 256;
+  const std::size_t bytes = static_cast<std::size_t>(elements) * byteSize(type);
+  const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const StreamMemory memory(context_.gpu, stream_, 2 * padded);
+  std::byte* const sum = memory.pointer();
+  std::byte* const term = sum + padded;
+  const auto copy = [&](void* target, const void* source) {
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+  };
+  copy(sum, pointerTo(from[0]));
+  for (const device::Address& each : from.subspan(1)) {
+    copy(term, pointerTo(each));
+    launchTool(context_.tools.sum(type),
+               (elements + 255) / 256,
+               256,
+               stream_,
+               static_cast<void*>(sum),
+               static_cast<void*>(sum),
+               static_cast<void*>(term),
+               elements);
+  }
+  copy(pointerTo(to), sum);
 }
 
 void CudaQueue::doRecord(device::Event& event) {

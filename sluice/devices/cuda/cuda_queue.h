@@ -14,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include "sluice/device/device.h"
+#include "sluice/device/peer_group.h"
 #include "sluice/devices/cuda/compiler.h"
 #include "sluice/devices/cuda/cuda_capture.h"
 #include "sluice/devices/cuda/cuda_segment.h"
@@ -40,6 +41,7 @@ struct QueueContext {
   int gpu;
   QueueTools tools;
   Faults faults;
+  std::unique_ptr<device::PeerPort> peers;
   std::int64_t clockOffset = 0;  ///< steady clock of the host minus the GPU's, in nanoseconds
   bool synchronise = false;      ///< SLUICE_CUDA_SYNC: wait after every kernel
   /// SLUICE_CUDA_WHOLE_STEPS: short steps become one graph each. On request only until their bits
@@ -99,7 +101,13 @@ class CudaQueue final : public device::Queue {
   void doFinish() override;
   bool doIsIdle() const override;
   std::exception_ptr doFailure() const override;
+  device::PeerPort* doPeerPort() override { return context_.peers.get(); }
 
+  /// A sum of terms, or to a place, that kernels cannot reach: over memory for this sum alone.
+  void sumFromHost(device::Address to,
+                   std::span<const device::Address> from,
+                   DType type,
+                   std::int64_t elements);
   /// Selects the GPU; throws Cancelled if the step was given up.
   void beginWork() const;
   /// Writes the numbers of the step where kernels read them, if they have changed.
