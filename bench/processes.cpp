@@ -1,7 +1,8 @@
-// bench_processes: what several processes cost (mpirun -n 2 bench_processes [turns]). A pipeline of
-// two stages and two replicas in two processes against one process with two devices, and against
+// bench_processes: what several processes cost (mpirun -n 2 bench_processes [turns]). A pipeline
+// and replicas over two or four processes against one process with as many devices, and against
 // what the simulator predicts from kernels, copies and messages that were timed alone; and a sum
-// over replicas. MPI's own sum is timed by bench_allreduce, which knows nothing of Sluice.
+// over replicas. MPI's own sum is timed by bench_allreduce, which knows nothing of Sluice. With
+// `apart` behind the turns nothing is compared with one process: for hosts of a network.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -12,7 +13,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -75,11 +78,19 @@ struct Net : nn::Module {
 
   nn::Tensor forward(nn::Tensor x, nn::Tensor y) {
     {
-      const nn::Block block("b0", 0);
-      x = nn::relu(b(nn::relu(a(x))));
+      const nn::Block block("b0");
+      x = nn::relu(a(x));
     }
-    const nn::Block block("b1", 1);
-    return nn::crossEntropy(d(nn::relu(c(x))), y);
+    {
+      const nn::Block block("b1");
+      x = nn::relu(b(x));
+    }
+    {
+      const nn::Block block("b2");
+      x = nn::relu(c(x));
+    }
+    const nn::Block block("b3");
+    return nn::crossEntropy(d(x), y);
   }
 };
 
@@ -189,16 +200,31 @@ struct Case {
   Options options;
 };
 
+/// Processes that mpirun has started; known before MPI begins.
+std::int32_t processes() {
+  const char* text = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const int count = text == nullptr ? 0 : std::atoi(text);
+  if (count != 2 && count != 4) {
+    raise<InvalidArgument>("start it in two or four processes: mpirun -n 2 bench_processes");
+  }
+  return count;
+}
+
 std::vector<Case> cases() {
   using parallel::PipelinedExecution;
   using parallel::Stage;
   std::vector<Case> all(2);
   all[0].name = "pipeline";
   all[0].options.training.gradientAccumulation(8);
-  all[0].options.setExecutionStrategy(PipelinedExecution{"b0", "b1"});
+  if (processes() == 2) {
+    all[0].options.setExecutionStrategy(
+        PipelinedExecution{Stage("b0", "b1").device(0), Stage("b2", "b3").device(1)});
+  } else {
+    all[0].options.setExecutionStrategy(PipelinedExecution{"b0", "b1", "b2", "b3"});
+  }
   all[1].name = "replicas";
-  all[1].options.replicationFactor(2).training.gradientAccumulation(4);
-  all[1].options.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1").device(0)});
+  all[1].options.replicationFactor(processes()).training.gradientAccumulation(4);
+  all[1].options.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1", "b2", "b3").device(0)});
   for (Case& made : all) {
     made.options.threads(1);
   }
@@ -220,14 +246,14 @@ Times stepAlone(int number) {
 }
 
 /// What a message takes from device to device of the first two processes, the median of some.
-double messageSeconds(runtime::Communicator& all, std::size_t bytes) {
+double messageSeconds(runtime::Communicator& all, std::size_t bytes, int times) {
   const auto device = devices::makeDevice({});
   const auto memory = device->allocate(bytes);
   const auto queue = device->makeQueue();
   queue->fill(memory->at(), std::byte{0}, bytes);
   const std::int32_t other = 1 - all.rank();
   Times trips;
-  trips.add(100, [&] {
+  trips.add(times, [&] {
     if (all.rank() == 0) {
       all.send(*queue, other, 3, memory->at(), bytes);
       all.receive(*queue, other, 4, memory->at(), bytes);
@@ -262,12 +288,12 @@ double burstSeconds(runtime::Communicator& all) {
 
 device::Link measureLink(runtime::Communicator& all) {
   constexpr std::size_t kFew = 64;
-  constexpr std::size_t kMany = 256 * 1024;
+  constexpr std::size_t kMany = std::size_t{1} << 20U;
   if (all.rank() > 1) {
     return {};
   }
-  const double few = messageSeconds(all, kFew);
-  const double many = messageSeconds(all, kMany);
+  const double few = messageSeconds(all, kFew, 100);
+  const double many = messageSeconds(all, kMany, 15);
   return {.bytesPerSecond = static_cast<double>(kMany - kFew) / std::max(many - few, 1e-9),
           .latencySeconds = few};
 }
@@ -300,7 +326,7 @@ double predictStep(const Options& options, std::int32_t processes, const device:
 
 /// Alternates between both, so that whoever else uses the machine disturbs both; while one process
 /// steps alone, the others sleep.
-void compareSteps(int number, const Alone& alone, int turns) {
+void compareSteps(int number, const Alone* alone, int turns) {
   const Case made = cases()[static_cast<std::size_t>(number)];
   Options options = made.options.clone();
   options.distributed.shareModel(true);
@@ -314,7 +340,9 @@ void compareSteps(int number, const Alone& alone, int turns) {
   for (int turn = 0; turn < turns; ++turn) {
     several.add(kSteps, [&] { apart.step(); });
     if (world->rank() == 0) {
-      alone.addTo(one, number);
+      if (alone != nullptr) {
+        alone->addTo(one, number);
+      }
       if (turn % 4 == 0) {  // the machine's speed changes with time
         predicted.push_back(predictStep(made.options, world->size(), link));
       }
@@ -323,29 +351,31 @@ void compareSteps(int number, const Alone& alone, int turns) {
   }
   const double burst = sumOver(*all, world->rank() < 2 ? burstSeconds(*all) : 0);
   const double used = sumOver(*all, medianOf(several.processor));
-  if (world->rank() == 0) {
-    const double wall = medianOf(several.wall);
-    fmt::print("{:<10} {:6.2f} ms in one process, {:6.2f} ms in {}, ratio {:.2f}; ",
-               made.name,
-               1e3 * medianOf(one.wall),
-               1e3 * wall,
-               world->size(),
-               wall / medianOf(one.wall));
-    fmt::print("of processors {:6.2f} and {:6.2f} ms, ratio {:.2f}\n",
-               1e3 * medianOf(one.processor),
-               1e3 * used,
-               used / medianOf(one.processor));
-    fmt::print(
-        "{:<10} {:6.2f} ms predicted for {}, {:+.0f} %; a message {:.0f} us and {:.1f} GB/s, of "
-        "many {:.1f} us\n",
-        "",
-        1e3 * medianOf(predicted),
-        world->size(),
-        100 * (medianOf(predicted) / wall - 1),
-        1e6 * link.latencySeconds,
-        1e-9 * link.bytesPerSecond,
-        1e6 * burst);
+  if (world->rank() != 0) {
+    return;
   }
+  const double wall = medianOf(several.wall);
+  fmt::print("{:<10} {:6.2f} ms in {} processes, {:.2f} of processors; ",
+             made.name,
+             1e3 * wall,
+             world->size(),
+             1e3 * used);
+  if (alone != nullptr) {
+    fmt::print("{:.2f} and {:.2f} in one, ratios {:.2f} and {:.2f}",
+               1e3 * medianOf(one.wall),
+               1e3 * medianOf(one.processor),
+               wall / medianOf(one.wall),
+               used / medianOf(one.processor));
+  }
+  fmt::print(
+      "\n{:<10} {:6.2f} ms predicted, {:+.0f} %; a message {:.0f} us and {:.3f} GB/s, of many "
+      "{:.1f} us\n",
+      "",
+      1e3 * medianOf(predicted),
+      100 * (medianOf(predicted) / wall - 1),
+      1e6 * link.latencySeconds,
+      1e-9 * link.bytesPerSecond,
+      1e6 * burst);
 }
 
 void timeSum() {
@@ -375,12 +405,18 @@ void timeSum() {
 
 int main(int argc, char** argv) {
   const int turns = argc > 1 ? std::atoi(argv[1]) : 12;
+  const bool isApart = argc > 2 && std::string_view(argv[2]) == "apart";
   try {
-    const sluice::Alone alone(sluice::stepAlone);
-    for (const int number : {0, 1}) {
-      sluice::compareSteps(number, alone, turns);
+    std::optional<sluice::Alone> alone;
+    if (!isApart) {
+      alone.emplace(sluice::stepAlone);
     }
-    sluice::timeSum();
+    for (const int number : {0, 1}) {
+      sluice::compareSteps(number, alone ? &*alone : nullptr, turns);
+    }
+    if (!isApart) {
+      sluice::timeSum();
+    }
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -32,7 +32,7 @@ void MailCarrier::begin(Outgoing& outgoing,
   }
 }
 
-void MailCarrier::send(Mail mail) {
+void MailCarrier::send(Mail mail, std::size_t mostBytes) {
   mail.header.bytes = static_cast<std::int64_t>(mail.body.size());
   mail.header.inlined = mail.body.size() <= kInline ? 1 : 0;
   Outgoing& kept = sending_.emplace_back();
@@ -44,8 +44,8 @@ void MailCarrier::send(Mail mail) {
     kept.body = std::move(mail.body);
   }
   begin(kept, kept.head.data(), kept.head.size(), mail.rank);
-  for (std::size_t at = 0; at < kept.body.size(); at += mpi::kMostBytes) {
-    begin(kept, kept.body.data() + at, std::min(mpi::kMostBytes, kept.body.size() - at), mail.rank);
+  for (std::size_t at = 0; at < kept.body.size(); at += mostBytes) {
+    begin(kept, kept.body.data() + at, std::min(mostBytes, kept.body.size() - at), mail.rank);
   }
 }
 

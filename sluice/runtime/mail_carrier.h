@@ -39,7 +39,8 @@ class MailCarrier {
   /// Calls `hear` for each piece that comes, and `fail` if the transport does not work.
   MailCarrier(const mpi::Transport& transport, std::int32_t size, Hear hear, Fail fail);
 
-  void send(Mail mail);
+  /// In pieces of at most so many bytes.
+  void send(Mail mail, std::size_t mostBytes);
   /// Receives what has come, and calls `deliver` for each message that is complete. False: nothing
   /// has changed.
   bool move(const Deliver& deliver);

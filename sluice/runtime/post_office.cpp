@@ -18,6 +18,10 @@ namespace {
 /// How long the last messages of a process may take if another one is lost.
 constexpr std::chrono::milliseconds kGrace{1000};
 
+/// What is sent over a network at once. Open MPI asks the receiver before it sends more than 64 KiB
+/// over TCP (btl_tcp_eager_limit), and its answer comes behind all that travels the other way.
+constexpr std::size_t kPiece = std::size_t{60} * 1024;
+
 MessageBytes bytesOf(std::string_view text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
@@ -196,7 +200,8 @@ void PostOffice::sendPosted() {
   std::set<std::int32_t> to;
   for (Mail& mail : fresh) {
     to.insert(mail.rank);
-    carrier_.send(std::move(mail));
+    const bool isNear = peers_[static_cast<std::size_t>(mail.rank)].bell.has_value();
+    carrier_.send(std::move(mail), isNear ? mpi::kMostBytes : kPiece);
   }
   for (const std::int32_t rank : to) {
     ringAt(peers_[static_cast<std::size_t>(rank)]);

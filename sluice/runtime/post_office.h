@@ -68,7 +68,7 @@ class PostOffice {
 
   void lookNow();
   bool look();
-  bool mayNap(int naps);
+  bool mayNap(int asks);
   void serveUntil(FunctionRef<bool()> isOver);
   bool isDeserted() const;
   void wakeDesk();
@@ -82,7 +82,7 @@ class PostOffice {
   void meet(std::int32_t rank, const MessageBytes& introduction);
   void noteIdle();
   void watchPeers(Clock::time_point now);
-  std::chrono::microseconds napAfter(int naps) const;
+  std::chrono::microseconds napAfter(Clock::duration idle) const;
   void fail(const std::string& reason);
 
   std::int32_t rank_;

@@ -1,4 +1,5 @@
 // Who looks after the messages of a process, and when.
+#include <algorithm>
 #include <utility>
 
 #include "sluice/base/prompt_thread.h"
@@ -7,13 +8,13 @@
 namespace sluice::runtime {
 namespace {
 
-/// How long who is at the desk sleeps if nothing has happened: while a message is under way, or may
-/// soon come from somebody who cannot ring; once none has come for many such naps; where all can
-/// ring.
+/// How long who is at the desk sleeps while a message is under way, or may come from somebody who
+/// cannot ring: the longer nothing has happened, the longer, so that a wait grows by an eighth at
+/// most and takes little time from kernels; and where all can ring.
 constexpr std::chrono::microseconds kNap{20};
 constexpr std::chrono::microseconds kLongNap{500};
+constexpr int kNapsOfAWait = 8;
 constexpr std::chrono::microseconds kSleep{5000};
-constexpr int kShortNaps = 2000;
 /// MPI tells what came during the call before.
 constexpr int kAsks = 3;
 /// After such a time without anybody at the desk the thread of the office sits down.
@@ -90,15 +91,16 @@ void PostOffice::wakeDesk() {
   }
 }
 
-std::chrono::microseconds PostOffice::napAfter(int naps) const {
+std::chrono::microseconds PostOffice::napAfter(Clock::duration idle) const {
   bool allRing = true;
   for (std::int32_t r = 0; r < size_; ++r) {
     allRing = allRing && (r == rank_ || peers_[static_cast<std::size_t>(r)].bell.has_value());
   }
-  if (naps < kShortNaps && (carrier_.isMoving() || !allRing)) {
-    return kNap;
+  if (allRing && !carrier_.isMoving()) {
+    return kSleep;
   }
-  return allRing && !carrier_.isMoving() ? kSleep : kLongNap;
+  const auto share = std::chrono::duration_cast<std::chrono::microseconds>(idle / kNapsOfAWait);
+  return std::clamp(share, kNap, kLongNap);
 }
 
 /// Says whether messages have come or have left. With `look_`.
@@ -113,9 +115,9 @@ bool PostOffice::look() {
 }
 
 /// Whether to sleep; with the desk. A ring is heard after it, too.
-bool PostOffice::mayNap(int naps) {
+bool PostOffice::mayNap(int asks) {
   const std::scoped_lock lock(mutex_);
-  asleep_ = naps >= kAsks && posted_.empty() && !called_;
+  asleep_ = asks >= kAsks && posted_.empty() && !called_;
   called_ = false;
   return asleep_;
 }
@@ -123,16 +125,19 @@ bool PostOffice::mayNap(int naps) {
 /// With the desk.
 void PostOffice::serveUntil(FunctionRef<bool()> isOver) {
   const OneMore attends(attended_);
-  int naps = 0;
+  int asks = 0;
+  Clock::time_point moved = Clock::now();
   while (!isOver()) {
     std::chrono::microseconds nap{0};
     {
       const std::scoped_lock lock(look_);
-      naps = look() ? 0 : naps + 1;
-      nap = napAfter(naps);
+      const bool moves = look();
+      asks = moves ? 0 : asks + 1;
+      moved = moves ? Clock::now() : moved;
+      nap = napAfter(Clock::now() - moved);
     }
-    if (mayNap(naps) && !isOver() && bell_.sleep(nap)) {
-      naps = 0;
+    if (mayNap(asks) && !isOver() && bell_.sleep(nap)) {
+      asks = 0;
     }
   }
   const std::scoped_lock lock(mutex_);

@@ -28,6 +28,7 @@ struct Sent {
 struct Wire {
   std::mutex mutex;
   std::array<std::deque<Sent>, 2> messages;  // by receiver
+  std::vector<std::size_t> sizes;            // of all messages to rank 1
   std::atomic<bool> stuck = false;           // messages of rank 0 are never done
 };
 Wire& wire() {
@@ -46,6 +47,9 @@ mpi::Transport fakeTransport() {
             const auto* begin = static_cast<const std::byte*>(data);
             const std::scoped_lock lock(wire().mutex);
             wire().messages[static_cast<std::size_t>(to)].push_back({Me, {begin, begin + bytes}});
+            if (to == 1) {
+              wire().sizes.push_back(bytes);
+            }
             return &request;
           },
           .probe =
@@ -76,6 +80,7 @@ constexpr std::chrono::seconds kLong{60};
 struct Offices {
   explicit Offices(std::chrono::milliseconds timeout) {
     wire().messages = {};
+    wire().sizes = {};
     wire().stuck = false;
     ranks[0] = std::make_unique<PostOffice>(transports[0], 0, 2, timeout);
     ranks[1] = std::make_unique<PostOffice>(transports[1], 1, 2, timeout);
@@ -164,6 +169,27 @@ TEST(PostOffice, EachOfManyThreadsGetsItsMessagesInOrder) {
   }
   EXPECT_TRUE(wire().messages[0].empty());
   EXPECT_TRUE(wire().messages[1].empty());
+}
+
+TEST(PostOffice, LongMessagesAreCutForThoseWhoCannotBeRung) {
+  const Offices offices(kLong);
+  const auto sizesOf = [&](std::size_t bytes) {
+    {
+      const std::scoped_lock lock(wire().mutex);
+      wire().sizes.clear();
+    }
+    MessageBytes sent(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      sent[i] = static_cast<std::byte>(i % 251);
+    }
+    offices.ranks[0]->post(1, 0, 3, copyOf(sent));
+    EXPECT_EQ(offices.ranks[1]->take({0, 0, 3}, kLong), sent);
+    const std::scoped_lock lock(wire().mutex);
+    return std::vector(wire().sizes.begin() + 1, wire().sizes.end());  // after the header
+  };
+  EXPECT_THAT(sizesOf(150'000), ::testing::ElementsAre(61'440, 61'440, 27'120));
+  introduce(offices);
+  EXPECT_THAT(sizesOf(150'000), ::testing::ElementsAre(150'000));
 }
 
 TEST(PostOffice, AWaitHasADeadlineAlsoAtTheDesk) {

@@ -76,11 +76,11 @@ class Hosts:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
         self.folder.cleanup()
 
-    def limit(self, megabits):
+    def limit(self, megabits, burst="256kb", queue="50ms"):
         """Whether the links could be made that slow."""
         for name in self.names:
             done = subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate",
-                                   f"{megabits}mbit", "burst", "256kb", "latency", "50ms"],
+                                   f"{megabits}mbit", "burst", burst, "latency", queue],
                                   check=False, capture_output=True)
             if done.returncode != 0:
                 return False
@@ -92,9 +92,9 @@ class Hosts:
     def addresses(self, each=1):
         return ",".join(f"10.77.0.{i + 1}:{each}" for i in range(len(self.names)))
 
-    def launch(self, sluice, arguments):
+    def launch(self, sluice, arguments, timeout=2):
         environment = dict(self.environment, TMPDIR=os.path.join(self.folder.name, self.names[0]))
-        return subprocess.Popen(["ip", "netns", "exec", self.names[0], sluice, "launch", "--timeout", "2", *arguments],
+        return subprocess.Popen(["ip", "netns", "exec", self.names[0], sluice, "launch", "--timeout", str(timeout), *arguments],
                                 env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
