@@ -44,8 +44,8 @@ struct QueueContext {
   std::unique_ptr<device::PeerPort> peers;
   std::int64_t clockOffset = 0;  ///< steady clock of the host minus the GPU's, in nanoseconds
   bool synchronise = false;      ///< SLUICE_CUDA_SYNC: wait after every kernel
-  /// SLUICE_CUDA_WHOLE_STEPS: short steps become one graph each. On request only until their bits
-  /// and errors have been tested on a GPU.
+  /// SLUICE_CUDA_WHOLE_STEPS: short steps become one graph each, with the same bits. On request
+  /// only, because training of small networks was slower with it.
   bool wholeSteps = false;
 };
 
