@@ -85,7 +85,9 @@ void addCache(CLI::App& app, Action& action) {
     sub->callback([&action, folder, run] { action = [folder, run] { return run(*folder); }; });
   };
   add("list", "All files: bytes, time of the last use (UTC), name", listCache);
-  add("verify", "Remove damaged files; exit code 1 if there were any", verifyCache);
+  add("verify",
+      "Remove damaged files; exit code 1 if there were any, or files that cannot be read",
+      verifyCache);
   add("clear", "Remove all files", clearCache);
   add("size", "Bytes and number of files", sizeOfCache);
 }

@@ -21,7 +21,8 @@ namespace sluice::cli {
 namespace {
 
 constexpr std::string_view kExitCodes =
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM.";
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM, "
+    "129 after SIGHUP.";
 
 /// Its options are addProfileOptions'; programs with a --profile of their own have it elsewhere.
 constexpr const char* kProfileGroup = "Profiles";

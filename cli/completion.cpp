@@ -23,7 +23,8 @@ std::vector<std::string> optionsOf(const CLI::App& command) {
 }
 
 std::vector<const CLI::App*> commandsOf(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
+  // Those without a group are hidden.
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
 
 /// Text of a zsh description: no quotes, brackets or colons.

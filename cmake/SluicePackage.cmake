@@ -3,7 +3,8 @@
 
 function(sluice_install_documents)
   set(dir "${CMAKE_INSTALL_DATADIR}/doc/sluice")
-  install(FILES README.md CHANGELOG.md ARCHITECTURE.md DESTINATION "${dir}")
+  install(FILES README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md DESTINATION "${dir}")
+  install(FILES tests/coverage.md DESTINATION "${dir}/tests")
   install(FILES LICENSE DESTINATION "${dir}" RENAME copyright)
   install(DIRECTORY docs DESTINATION "${dir}" FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
   install(DIRECTORY examples DESTINATION "${dir}"

@@ -14,9 +14,7 @@ constexpr std::string_view kSimulated = "sim";
 constexpr std::string_view kIpuModel = "sim@ipu2";
 
 bool environmentWantsModel() {
-  const std::optional<std::string> value =
-      environmentValue("SLUICE_IPU_MODEL", "POPTORCH_IPU_MODEL");
-  return value && isOn(*value, "SLUICE_IPU_MODEL");
+  return isSwitchedOn("SLUICE_IPU_MODEL", "POPTORCH_IPU_MODEL");
 }
 
 }  // namespace

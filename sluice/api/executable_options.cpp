@@ -98,7 +98,8 @@ void requireSameCompiled(const Options& compiled, const Options& now) {
     if (before != after) {
       raise<InvalidArgument>(
           "option {} is compiled into the executable: it is {} there and {} here; only options "
-          "that matter while a model runs may differ: {}, and the path of remoteMemory",
+          "that matter while a model runs may differ: {}, the path and size of remoteMemory, and "
+          "those of distributed",
           setting.name,
           before,
           after,

@@ -17,12 +17,6 @@ namespace {
 /// The number of all messages of sessions; those of programs are below it.
 constexpr std::int64_t kNumber = std::int64_t{1} << 40;
 
-/// On request only until it has run on two GPUs.
-bool wantsNccl() {
-  const std::optional<std::string> wish = environmentValue("SLUICE_NCCL");
-  return wish && isOn(*wish, "SLUICE_NCCL");
-}
-
 void requireOneByOne(const Options& options) {
   const auto refuse = [](std::string_view what) {
     raise<Unsupported>("{} works in one process only: switch it off, or distributed.disable()",
@@ -104,7 +98,7 @@ Processes::Processes(const Options& options, std::shared_ptr<runtime::ProcessWor
     : world_(std::move(world)),
       communicator_(world_->makeCommunicator()),
       shares_(options.distributed.shareModel()),
-      connects_(wantsNccl()),
+      connects_(isSwitchedOn("SLUICE_NCCL")),  // until it has run on two GPUs
       replicas_(options.allReplicas()),
       parts_(std::max(world_->size() / replicas_, 1)) {
   if (connects_) {

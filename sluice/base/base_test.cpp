@@ -194,6 +194,12 @@ TEST(Environment, SwitchesAreOnOrOff) {
     EXPECT_FALSE(isOn(off, "X")) << off;
   }
   EXPECT_THROW(isOn("2", "X"), InvalidArgument);
+  EXPECT_FALSE(isSwitchedOn("SLUICE_TEST_VALUE"));
+  ::setenv("SLUICE_TEST_VALUE", "0", 1);
+  EXPECT_FALSE(isSwitchedOn("SLUICE_TEST_VALUE"));
+  ::setenv("SLUICE_TEST_VALUE", "yes", 1);
+  EXPECT_TRUE(isSwitchedOn("SLUICE_TEST_VALUE"));
+  ::unsetenv("SLUICE_TEST_VALUE");
 }
 
 TEST_F(Log, LevelsFilterPerModule) {

@@ -53,4 +53,9 @@ bool isOn(std::string_view value, std::string_view variable) {
   return false;
 }
 
+bool isSwitchedOn(const char* ours, const char* original) {
+  const std::optional<std::string> value = environmentValue(ours, original);
+  return value && isOn(*value, ours);
+}
+
 }  // namespace sluice

@@ -16,4 +16,7 @@ std::optional<std::string> environmentValue(const char* ours, const char* origin
 /// InvalidArgument, naming the variable, for another text.
 bool isOn(std::string_view value, std::string_view variable);
 
+/// The same of the value of our variable, or of the original one; off if neither is set.
+bool isSwitchedOn(const char* ours, const char* original = "");
+
 }  // namespace sluice

@@ -46,9 +46,7 @@ std::filesystem::path claimFolder() {
 }
 
 bool waitsForDevices() {
-  const std::optional<std::string> value =
-      environmentValue("SLUICE_WAIT_FOR_DEVICE", "POPTORCH_WAIT_FOR_IPU");
-  return value && isOn(*value, "SLUICE_WAIT_FOR_DEVICE");
+  return isSwitchedOn("SLUICE_WAIT_FOR_DEVICE", "POPTORCH_WAIT_FOR_IPU");
 }
 
 std::shared_ptr<DeviceClaim> claimDevice(const ClaimRequest& request) {

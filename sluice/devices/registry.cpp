@@ -48,7 +48,7 @@ std::unique_ptr<device::Device> makeCpu(const DeviceRequest& request) {
 /// SLUICE_FAR_CHECK: the far devices of this process find work that nothing puts in order.
 std::shared_ptr<far::OrderCheck> farOrderCheck() {
   static const std::shared_ptr<far::OrderCheck> kCheck =
-      std::getenv("SLUICE_FAR_CHECK") != nullptr ? std::make_shared<far::OrderCheck>() : nullptr;
+      isSwitchedOn("SLUICE_FAR_CHECK") ? std::make_shared<far::OrderCheck>() : nullptr;
   return kCheck;
 }
 

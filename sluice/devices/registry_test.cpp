@@ -205,6 +205,8 @@ TEST(FarDevices, CheckTheOrderOfWorkIfTheEnvironmentAsksForIt) {
   const std::string before = given == nullptr ? "" : given;
   ::unsetenv(variable);
   EXPECT_EXIT(writeWithoutOrder(), ::testing::ExitedWithCode(3), "");
+  ::setenv(variable, "0", 1);
+  EXPECT_EXIT(writeWithoutOrder(), ::testing::ExitedWithCode(3), "");
   ::setenv(variable, "1", 1);
   EXPECT_EXIT(writeWithoutOrder(), ::testing::ExitedWithCode(4), "");
   if (given == nullptr) {

@@ -416,6 +416,7 @@ def colours_and_completion(programs, folder):
     check(offered("ins") == ["inspect"], offered("ins"))
     check(offered("train", "--lo") == ["--loss"], offered("train", "--lo"))
     check({"run", "train", "inspect", "convert"} <= set(offered("''")), offered("''"))
+    check("launch-rank" not in offered("''"), "a hidden command is offered")
     zsh = programs.run("sluice", "completion", "zsh")
     check(zsh.startswith("#compdef sluice") and "'--loss'" in zsh, zsh)
     programs.run("sluice", "completion", "fish", code=2)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/cuda_error.h"
 #include "sluice/devices/cuda/nccl.h"
@@ -147,8 +147,8 @@ QueueContext::QueueContext(const MakeContext& context)
       tools(context),
       faults(context.gpu),
       peers(nccl::makePort(context.gpu)),
-      synchronise(std::getenv("SLUICE_CUDA_SYNC") != nullptr),
-      wholeSteps(std::getenv("SLUICE_CUDA_WHOLE_STEPS") != nullptr) {
+      synchronise(isSwitchedOn("SLUICE_CUDA_SYNC")),
+      wholeSteps(isSwitchedOn("SLUICE_CUDA_WHOLE_STEPS")) {
   select(gpu);
   clockOffset = measureOffset(gpu, tools);
 }
