@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
+#include "cli/terminal.h"
 #include "cli/wait_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -105,7 +106,7 @@ void requireMeasured() {
       const WaitLine line("measuring this machine");
       writeFileAtomically(path, print(devices::calibrate(*device)));
     }
-    fmt::print(stderr, "measured this machine for sim@measured, as `sluice calibrate` does\n");
+    tell("measured this machine for sim@measured, as `sluice calibrate` does\n");
   }
 }
 

@@ -169,11 +169,10 @@ int guarded(CLI::App& app, const std::function<int()>& body) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr,
-               "{} the host has too little memory for this\n",
-               styled(app.get_name() + ":", Style::Error, stderr));
+    tell(fmt::format("{} the host has too little memory for this\n",
+                     styled(app.get_name() + ":", Style::Error, stderr)));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{} {}\n", styled(app.get_name() + ":", Style::Error, stderr), error.what());
+    tell(fmt::format("{} {}\n", styled(app.get_name() + ":", Style::Error, stderr), error.what()));
   }
   return kFailed;
 }

@@ -1,8 +1,11 @@
 #include "cli/graph_file.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "cli/command_line.h"
 #include "sluice/base/error.h"
@@ -84,6 +87,20 @@ onnx::ImportedModel readModel(const GraphFile& file,
 
 ir::Graph readGraph(const GraphFile& file) {
   return readModel(file).graph;
+}
+
+void requireOtherFile(std::string_view option,
+                      const std::string& output,
+                      const std::string& input) {
+  std::error_code missing;
+  if (std::filesystem::equivalent(input, output, missing)) {
+    throw CLI::ValidationError(
+        std::string(option),
+        fmt::format("'{}' is the same file as the input '{}', which would be "
+                    "lost; give the output another name",
+                    output,
+                    input));
+  }
 }
 
 program::Program compiled(ir::Graph graph, std::string_view deviceNames) {

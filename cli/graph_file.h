@@ -36,6 +36,10 @@ onnx::ImportedModel readModel(const GraphFile& file,
                               const std::map<std::string, Shape, std::less<>>& shapes = {},
                               bool training = false);
 
+/// Throws ValidationError of the option if the output would replace what it is made from, also
+/// under another name.
+void requireOtherFile(std::string_view option, const std::string& output, const std::string& input);
+
 /// The proven program of a graph on these devices; an empty list: those of the environment.
 program::Program compiled(ir::Graph graph, std::string_view deviceNames);
 

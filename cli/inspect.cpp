@@ -159,7 +159,7 @@ int tune(const TuneSettings& settings) {
     calls.insert(calls.end(), segment.calls.begin(), segment.calls.end());
   }
   std::string table = devices::cpu::tune(
-      calls, [](std::string_view key) { fmt::print(stderr, "measuring {}\n", key); });
+      calls, [](std::string_view key) { tell(fmt::format("measuring {}\n", key)); });
   if (table.empty()) {  // an empty file would be no table
     table = "# nothing that was measured is quicker than the choices of Sluice itself\n";
   }

@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/launch_run.h"
 #include "cli/report_files.h"
+#include "cli/terminal.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 
@@ -131,7 +132,7 @@ void leaveOutHosts(LaunchSettings& settings) {
       left.push_back(fmt::format("{}:{}", host.name, host.processes));
       places += host.processes;
     } else {
-      fmt::print(stderr, "sluice launch: host {} does not answer\n", host.name);
+      tell(fmt::format("sluice launch: host {} does not answer\n", host.name));
     }
   }
   settings.hosts = fmt::format("{}", fmt::join(left, ","));
@@ -192,19 +193,18 @@ int restartUntilDone(LaunchSettings& settings) {
     if (outcome.code == 0) {
       return 0;
     }
-    fmt::print(stderr, "sluice launch: failed with exit code {}", outcome.code);
+    tell(fmt::format("sluice launch: failed with exit code {}", outcome.code));
     if (restart == settings.restarts) {
-      fmt::print(stderr, "\n");
+      tell("\n");
       return outcome.code;
     }
     const std::int64_t before = settings.processes;
     shrink(settings, outcome.lost);
-    fmt::print(
-        stderr,
+    tell(fmt::format(
         "; restart {} of {}{}\n",
         restart + 1,
         settings.restarts,
-        settings.processes == before ? "" : fmt::format(" with {} processes", settings.processes));
+        settings.processes == before ? "" : fmt::format(" with {} processes", settings.processes)));
   }
   return exitCodeOf(passedSignal());
 }

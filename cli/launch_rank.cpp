@@ -18,6 +18,7 @@
 
 #include "cli/launch_run.h"
 #include "cli/launch_streams.h"
+#include "cli/terminal.h"
 #include "sluice/base/error.h"
 
 namespace sluice::cli {
@@ -135,7 +136,7 @@ int runRank(std::vector<std::string> command) {
     dup2(out.write, STDOUT_FILENO);
     dup2(err.write, STDERR_FILENO);
     execvp(command[0].c_str(), pointersTo(command).data());
-    fmt::print(stderr, "cannot start '{}': {}\n", command[0], std::strerror(errno));
+    tell(fmt::format("cannot start '{}': {}\n", command[0], std::strerror(errno)));
     _exit(errno == ENOENT ? 127 : 126);
   }
   ::close(out.write);

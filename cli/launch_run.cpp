@@ -22,6 +22,7 @@
 #include "cli/launch_lines.h"
 #include "cli/launch_merge.h"
 #include "cli/launch_streams.h"
+#include "cli/terminal.h"
 #include "sluice/base/error.h"
 
 extern char**
@@ -119,12 +120,11 @@ class Supervisor {
       return;
     }
     if (passedSignal() == 0 || code != exitCodeOf(SIGTERM)) {  // else it did as it was asked
-      fmt::print(stderr,
-                 "sluice launch: rank {} {}\n",
-                 rank,
-                 code > 128
-                     ? fmt::format("was ended by signal {} ({})", code - 128, strsignal(code - 128))
-                     : fmt::format("ended with exit code {}", code));
+      tell(fmt::format(
+          "sluice launch: rank {} {}\n",
+          rank,
+          code > 128 ? fmt::format("was ended by signal {} ({})", code - 128, strsignal(code - 128))
+                     : fmt::format("ended with exit code {}", code)));
     }
     const std::scoped_lock lock(mutex_);
     code_ = code_ == 0 ? code : code_;
@@ -164,11 +164,10 @@ class Supervisor {
       return;
     }
     if (!isDone()) {
-      fmt::print(stderr,
-                 "sluice launch: {} of {} ranks have started within {:.0f} s\n",
-                 heard_.size(),
-                 ranks_,
-                 start.count());
+      tell(fmt::format("sluice launch: {} of {} ranks have started within {:.0f} s\n",
+                       heard_.size(),
+                       ranks_,
+                       start.count()));
       code_ = 1;
       endAll(lock);
       return;
@@ -191,9 +190,7 @@ class Supervisor {
       }
       before = now;
       if (passedSignal() != 0 && !std::exchange(isAsked, true)) {
-        fmt::print(
-            stderr,
-            "sluice launch: asked all ranks to end; a second signal or Ctrl-C ends them now\n");
+        tell("sluice launch: asked all ranks to end; a second signal or Ctrl-C ends them now\n");
       }
       if (!ended_.empty() && nameSilent(now)) {
         return true;
@@ -208,8 +205,8 @@ class Supervisor {
     for (const auto& [rank, heard] : heard_) {
       last = std::max(last, heard);
       if (!ended_.contains(rank) && now - heard > patience_) {
-        fmt::print(
-            stderr, "sluice launch: rank {} gives no sign of life, and others have ended\n", rank);
+        tell(fmt::format("sluice launch: rank {} gives no sign of life, and others have ended\n",
+                         rank));
         code_ = 1;
         silent = true;
       }
@@ -217,7 +214,7 @@ class Supervisor {
     return silent || (ended_.size() == ranks_ && now - last > patience_);
   }
   void endAll(std::unique_lock<std::mutex>& lock) {
-    fmt::print(stderr, "sluice launch: ending the ranks that are left\n");
+    tell("sluice launch: ending the ranks that are left\n");
     kill(mpirun_, SIGTERM);
     if (!changed_.wait_for(lock, std::chrono::seconds(10), [&] { return over_; })) {
       kill(mpirun_, SIGKILL);

@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/graph_file.h"
 #include "cli/plan_output.h"
+#include "cli/terminal.h"
 #include "cli/training_setup.h"
 #include "cli/wait_line.h"
 #include "sluice/api/fit.h"
@@ -111,7 +112,7 @@ void write(const PlanCommand& command, const PlanReport& report, const PlanConte
   fmt::print("{}", command.json ? planJson(report, context) : planText(report, context));
   if (!command.svg.empty() && report.best) {
     writeFileAtomically(command.svg, planSvg(report));
-    fmt::print(stderr, "wrote {}\n", command.svg);
+    tell(fmt::format("wrote {}\n", command.svg));
   }
 }
 

@@ -53,6 +53,9 @@ std::map<std::string, std::string> filesOf(const RunSettings& settings,
     if (!file.path.ends_with(".npy")) {
       throw CLI::ValidationError("--output", fmt::format("expected FILE.npy, got '{}'", file.path));
     }
+    for (const std::string& input : settings.inputs) {
+      requireOtherFile("--output", file.path, namedFile(input).path);
+    }
     static_cast<void>(outputTarget(file.path));  // before the work, not after it
     files.insert_or_assign(file.name, file.path);
   }

@@ -48,6 +48,11 @@ std::int32_t columnsOf(std::FILE* stream, std::int32_t otherwise) {
   return known ? std::max<std::int32_t>(size.ws_col, kLeastColumns) : otherwise;
 }
 
+void tell(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 std::string styled(std::string_view text, Style style, std::FILE* stream) {
   return hasColours(stream) ? fmt::format("\x1b[{}m{}\x1b[0m", code(style), text)
                             : std::string(text);

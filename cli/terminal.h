@@ -17,6 +17,9 @@ bool hasColours(std::FILE* stream);
 /// Columns of the terminal that the stream goes to, or `otherwise`.
 std::int32_t columnsOf(std::FILE* stream, std::int32_t otherwise);
 
+/// Writes to stderr, which may be closed or full: nothing depends on it.
+void tell(std::string_view text);
+
 /// The text in the style, or as it is where there are no colours.
 std::string styled(std::string_view text, Style style, std::FILE* stream);
 

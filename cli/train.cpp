@@ -17,11 +17,11 @@
 #include "cli/wait_line.h"
 #include "sluice/api/checkpoint.h"
 #include "sluice/api/fit.h"
-#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/data/files.h"
 #include "sluice/frontends/popart/builder.h"
 #include "sluice/frontends/popart/session.h"
+#include "sluice/onnx/files.h"
 #include "sluice/tensor/safetensors.h"
 
 namespace sluice::cli {
@@ -165,15 +165,23 @@ Options optionsOf(const TrainSettings& settings, std::int64_t devices) {
   return options;
 }
 
-/// The model's own state, for other programs.
-void writeResult(const TrainSettings& settings, const Builder& builder, const Model& model) {
+/// The trained values, for other programs: alone, or in the model as it was given, without target
+/// and loss, so that it can be run and trained again.
+void writeResult(const TrainSettings& settings, const ir::Graph& given, const Model& model) {
   if (settings.output.empty()) {
     return;
   }
+  NamedTensors values = model.stateDict();
   if (settings.output.ends_with(".safetensors")) {
-    writeSafeTensors(settings.output, {model.stateDict()});
+    writeSafeTensors(settings.output, {std::move(values)});
   } else {
-    writeFileAtomically(settings.output, builder.getModelProto());
+    onnx::ExportOptions options;
+    for (const ir::Variable& variable : given.variables()) {
+      if (const auto found = values.find(variable.name); found != values.end()) {
+        options.values.emplace(variable.name, found->second);
+      }
+    }
+    onnx::exportModel(given, settings.output, options);
   }
   fmt::print("wrote {}\n", settings.output);
 }
@@ -184,6 +192,7 @@ int train(const TrainSettings& settings) {
       throw CLI::ValidationError(
           "--output", fmt::format("expected *.onnx or *.safetensors, got '{}'", settings.output));
     }
+    requireOtherFile("--output", settings.output, settings.file.path);
     static_cast<void>(outputTarget(settings.output));  // before the work, not after it
   }
   const TrainingData data = [&] {
@@ -198,6 +207,7 @@ int train(const TrainSettings& settings) {
     const WaitLine line("reading " + settings.file.path);
     return readModel(settings.file, shapes, true);
   }();
+  const ir::Graph given = readModel(settings.file, shapes).graph;
   const std::int64_t devices = devicesOf(settings, imported);
   Builder builder(std::move(imported));
   TensorMap samples;
@@ -231,10 +241,12 @@ int train(const TrainSettings& settings) {
                                                 .everySeconds = settings.everySeconds},
                                 .resume = settings.checkpoints});
   if (result.interrupted) {
-    fmt::print("interrupted after {} updates\n", model.updates());
+    fmt::print("interrupted after {} updates{}\n",
+               model.updates(),
+               settings.output.empty() ? "" : "; no output is written");
     return exitCodeOf(result.signal);
   }
-  writeResult(settings, builder, model);
+  writeResult(settings, given, model);
   return 0;
 }
 

@@ -118,7 +118,9 @@ HostLog::~HostLog() {
     std::filesystem::create_directories(*folder);
     profile::writeTrace(*folder / "host.slt", traceOf(events));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sluice: the trace of the host is lost: {}\n", error.what());
+    // stderr may be closed by now.
+    std::fputs(fmt::format("sluice: the trace of the host is lost: {}\n", error.what()).c_str(),
+               stderr);
   }
 }
 

@@ -170,6 +170,23 @@ def train_command(programs, folder):
     check(read_safetensors(folder / "later.safetensors") == one, "other bits after going on")
     train("--epochs", 1, "-o", folder / "trained.onnx")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
+    # It has the inputs and outputs of the model that was given: it runs, and is trained again.
+    programs.run("sluice", "run", folder / "trained.onnx", "--input", f"x={folder / 'x.npy'}",
+                 "-o", folder / "y.npy")
+    programs.run("sluice", "train", folder / "trained.onnx", "--data", f"x={folder / 'x.npy'}", "--target",
+                 folder / "t.npy", "--loss", "mse", "--optimizer", "sgd", "--lr", 0.2, "--batch", 4, "--epochs", 1,
+                 "--in-order", "-o", folder / "again.safetensors")
+    train("--epochs", 1, "-o", folder / "first.safetensors")
+    programs.run("sluice", "convert", folder / "trained.onnx", folder / "values.safetensors")
+    check(read_safetensors(folder / "values.safetensors") == read_safetensors(folder / "first.safetensors"),
+          "the file has other weights than the model")
+    check("same file" in train("-o", model, code=2), "train replaces its model")
+    text = programs.run("sluice", "run", model, "--input", f"x={folder / 'x.npy'}", "-o", folder / "x.npy", code=2)
+    check("same file" in text, text)
+    for closed in ("2>&-", "2>/dev/full", "<&- >&- 2>&-"):
+        sluice = programs.folder / "sluice"
+        ended = subprocess.run(["bash", "-c", f"{sluice} inspect {folder / 'none.txt'} {closed}"], check=False)
+        check(ended.returncode == 1, f"an error ends with {ended.returncode} if there is {closed}")
     write_npy(folder / "short.npy", "f", [31, 1], xs[1:])
     write_npy(folder / "whole.npy", "q", [32, 1], [1] * 32)
     write_npy(folder / "flat.npy", "f", [32], xs)

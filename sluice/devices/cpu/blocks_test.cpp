@@ -3,6 +3,7 @@
 #include "sluice/devices/cpu/kernels/blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -234,6 +236,43 @@ TEST(Blocks, SumsAndNormsHaveTheBitsOfTheirSteps) {
     expectBits(op, run(op + ":sum", {x.data(), y.data()}), run(op, {sum.data()}));
     expectBits(
         op, run(op + ":norm", {x.data(), y.data(), z.data(), y.data()}), run(op, {norm.data()}));
+  }
+}
+
+TEST(Blocks, ComparisonsAndExtremesKnowEverySpecialValue) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::array<float, 8> special = {
+      std::numeric_limits<float>::quiet_NaN(), inf, -inf, 0.0F, -0.0F, 1.0F, -2.5F, kTiny};
+  std::vector<float> x;
+  std::vector<float> y;
+  for (const float a : special) {
+    for (const float b : special) {
+      x.push_back(a);
+      y.push_back(b);
+    }
+  }
+  const auto n = std::ssize(x);
+  const std::array<HostTensor, 2> in = {HostTensor::of<float>({n}, x),
+                                        HostTensor::of<float>({n}, y)};
+  for (const ir::OpDef* def : {&ops::kEqual,
+                               &ops::kNotEqual,
+                               &ops::kLess,
+                               &ops::kLessEqual,
+                               &ops::kGreater,
+                               &ops::kGreaterEqual}) {
+    std::vector<std::uint8_t> actual(x.size());
+    findF32Function(def->name)({.in = {x.data(), y.data()}, .out = actual.data(), .n = n});
+    const HostTensor expected = ops::evaluate(*def, {}, {in[0], in[1]})[0];
+    EXPECT_EQ(std::memcmp(actual.data(), expected.bytes(), actual.size()), 0) << def->name;
+  }
+  for (const ir::OpDef* def : {&ops::kMaximum, &ops::kMinimum}) {
+    std::vector<float> actual(x.size());
+    findF32Function(def->name)({.in = {x.data(), y.data()}, .out = actual.data(), .n = n});
+    const HostTensor expected = ops::evaluate(*def, {}, {in[0], in[1]})[0];
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(ulps(actual[i], expected.data<float>()[i], kTiny), 0)
+          << def->name << " of " << x[i] << " and " << y[i];
+    }
   }
 }
 

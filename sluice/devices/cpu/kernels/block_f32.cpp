@@ -170,7 +170,7 @@ using IntTag = hn::RebindToSigned<FloatTag>;
     static HWY_INLINE Mask apply(FloatVec x, [[maybe_unused]] FloatVec y) { return expression; } \
   };
 SLUICE_COMPARE(EqualOp, hn::Eq(x, y))
-SLUICE_COMPARE(NotEqualOp, hn::Ne(x, y))
+SLUICE_COMPARE(NotEqualOp, hn::Not(hn::Eq(x, y)))  // hn::Ne is false for NaN here
 SLUICE_COMPARE(LessOp, hn::Lt(x, y))
 SLUICE_COMPARE(LessEqualOp, hn::Le(x, y))
 SLUICE_COMPARE(GreaterOp, hn::Gt(x, y))
