@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -95,7 +96,15 @@ std::string measuredFile() {
         "there is no folder for measured.json: set SLUICE_CACHE_DIR, or name a file "
         "(calibrate -o file.json, --device sim@file.json)");
   }
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+  if (failed) {
+    raise<FileError>(
+        "cannot make the folder of '{}': {}; set SLUICE_CACHE_DIR to a folder that can be written, "
+        "or name a file (calibrate -o file.json, --device sim@file.json)",
+        path,
+        failed.message());
+  }
   return path;
 }
 

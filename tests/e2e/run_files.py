@@ -227,6 +227,10 @@ def plan_command(programs, folder):
         text = plan(*arguments, "--json", "--seconds", 100, code=code)
         return json.loads(text[text.index("{"):text.rindex("}") + 1])
 
+    homeless = {key: value for key, value in os.environ.items() if key not in ("SLUICE_CACHE_DIR", "XDG_CACHE_HOME")}
+    ended = subprocess.run([str(programs.folder / "sluice"), "plan", str(model), "--devices", "2"], check=False,
+                           env=dict(homeless, HOME="/proc/none"), capture_output=True, text=True)
+    check(ended.returncode == 1 and "SLUICE_CACHE_DIR" in ended.stderr, ended.stderr)
     report = as_json("--devices", 4)
     fitting = [each["seconds"] for each in report["tried"] if each["outcome"] == "fits"]
     check(report["complete"] and report["best"]["seconds"] == min(fitting), report)
