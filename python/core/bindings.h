@@ -50,6 +50,14 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+/// Calls that may wait for another thread's step give up the interpreter's lock, which that step
+/// may need.
+template <class F>
+auto unlocked(F function) {
+  const Unlocked release;
+  return function();
+}
+
 /// Has the interpreter's lock while it lives; a thread that wants it when the interpreter is ending
 /// stays where it is, for the same reason. The end of the interpreter waits for a while for threads
 /// that have it.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/core/bindings.h"
 #include "python/core/dlpack.h"
 #include "python/core/interruptible.h"
 #include "sluice/api/batch.h"
@@ -115,8 +116,10 @@ DeviceTensors roomFor(const program::Program& program,
 
 /// `make(shape, dtype)` returns a new tensor of the other library.
 void runOnDevice(Model& model, const DeviceTensors& inputs, const py::function& make) {
-  requireGpus(model);
-  const BatchLayout layout = model.batchLayout();
+  const BatchLayout layout = unlocked([&] {
+    requireGpus(model);
+    return model.batchLayout();
+  });
   const std::vector<TensorType> types = microBatchTypes(inputs, layout);
   const auto makeSink = [&](const program::Program& program,
                             std::vector<BatchLayout> layouts,

@@ -33,7 +33,9 @@ void endFunction(CompiledFunction* function) {
 FunctionPtr makeFunction(const std::shared_ptr<DynamicModule>& module,
                          const Options& options,
                          const py::function& function) {
-  return {new CompiledFunction(module.get(), options, bodyOf(function)), &endFunction};
+  nn::Body body = bodyOf(function);
+  const Unlocked release;
+  return {new CompiledFunction(module.get(), options, std::move(body)), &endFunction};
 }
 
 /// Traces in the calling thread, as functions of Python expect, and runs in one that Ctrl-C can

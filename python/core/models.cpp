@@ -40,7 +40,8 @@ SymbolicStructure traced(const py::handle& function, std::span<const SymbolicStr
   return SymbolicStructure::list(std::move(outputs));
 }
 
-/// The function gets one tensor per name and returns tensors.
+/// The function gets one tensor per name and returns tensors. A second model of a module waits for
+/// a step of the first one.
 ModelPtr makeModel(const std::shared_ptr<DynamicModule>& module,
                    const py::function& function,
                    const std::vector<std::string>& names,
@@ -54,10 +55,12 @@ ModelPtr makeModel(const std::shared_ptr<DynamicModule>& module,
   source.owner = module;
   source.looseOps = looseOps ? LooseOps::Join : LooseOps::Refuse;
   std::vector<Input> inputs(names.begin(), names.end());
+  std::unique_ptr<optim::Optimizer> own = optimizer == nullptr ? nullptr : optimizer->clone();
+  const Unlocked release;
   return ModelPtr(
       new Model(moduleSource(*module, std::move(forward), std::move(inputs), std::move(source)),
                 options,
-                optimizer == nullptr ? nullptr : optimizer->clone()));
+                std::move(own)));
 }
 
 void compile(Model& model, const std::vector<HostTensor>& inputs) {
@@ -152,14 +155,6 @@ Latency latencyOf(const Model& model, const std::string& kind) {
     return model.getComputeLatency();
   }
   return kind == "device_host" ? model.getDeviceHostLatency() : model.getLatency();
-}
-
-/// Calls that may wait for another thread's step give up the interpreter's lock, which that step
-/// may need.
-template <class F>
-auto unlocked(F function) {
-  const Unlocked release;
-  return function();
 }
 
 std::vector<py::tuple> variablesOf(const Model& model) {
@@ -257,8 +252,9 @@ void bindExecutables(py::module_& m, ModelClass& model) {
                              [](const Model& self) {
                                return unlocked([&] { return namesOf(self.program().drains); });
                              })
-      .def_property_readonly("training",
-                             [](const Model& self) { return self.optimizer() != nullptr; })
+      .def_property_readonly(
+          "training",
+          [](const Model& self) { return unlocked([&] { return self.optimizer() != nullptr; }); })
       .def_property_readonly("options", [](const Model& self) { return self.options().clone(); });
   m.def("load",
         &loadModel,
@@ -343,14 +339,15 @@ void bindModels(py::module_& m) {
       .def(
           "latency",
           [](const Model& self, const std::string& kind) {
-            const Latency latency = latencyOf(self, kind);
+            const Latency latency = unlocked([&] { return latencyOf(self, kind); });
             return py::make_tuple(latency.min, latency.max, latency.avg);
           },
           py::arg("kind"))
       .def(
           "model_proto",
           [](const Model& self, bool exact) {
-            return py::bytes(self.getModelProto(exact ? onnx::Exact::Yes : onnx::Exact::No));
+            return py::bytes(unlocked(
+                [&] { return self.getModelProto(exact ? onnx::Exact::Yes : onnx::Exact::No); }));
           },
           py::arg("exact") = false);
   bindState(model);

@@ -37,7 +37,7 @@ void run(GraphSession& session, const NamedTensors& inputs, NamedTensors outputs
 }
 
 py::tuple layoutOf(GraphSession& session) {
-  const BatchLayout layout = session.model().batchLayout();
+  const BatchLayout layout = unlocked([&] { return session.model().batchLayout(); });
   return py::make_tuple(layout.deviceIterations,
                         layout.gradientAccumulation,
                         layout.replicationFactor,

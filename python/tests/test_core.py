@@ -264,6 +264,65 @@ class TestInterrupts:
         assert np.array_equal(blocked.run([host(5, 6)])[0].array(), [5, 6])
 
 
+#: How to use each method and property of a model.
+USES = {
+    "anchored": ["x"],
+    "compile": [[host(1, 2)]],
+    "find_plan": [[host(1, 2)], 1, 0.01, False, False],
+    "latency": ["compute"],
+    "load_executable": ["no file"],
+    "load_optimizer_state_dict": [{}],
+    "load_state_dict": [{}],
+    "read": ["x"],
+    "report": ["", ""],
+    "run": [[host(1, 2)]],
+    "run_here": [[host(1, 2)]],
+    "save": ["/nowhere/file.slx"],
+    "set_optimizer": [_core.Optimizer("SGD", lr=0.5)],
+    "trace": [[host(1, 2)]],
+}
+
+
+def identity_model(module, op=None):
+    function = (lambda t: t) if op is None else lambda t: op(t, [((2,), "float32")])
+    return _core.Model(module, function, ["x"], _core.Options())
+
+
+@pytest.mark.parametrize("name", ["", *(n for n in dir(_core.Model) if not n.startswith("_"))])
+def test_what_waits_for_a_step_gives_up_the_lock_that_the_step_needs(name):
+    """A step lets another thread use its model, or make another one of its module, and goes on once that
+    has given up the interpreter."""
+    entered, found, module = threading.Event(), [], _core.Module()
+
+    def use():
+        entered.set()
+        try:
+            value = getattr(model, name) if name else identity_model(module)
+            found.append(value(*USES.get(name, [])) if callable(value) else value)
+        except (_core.Error, OSError) as error:
+            found.append(error)
+
+    user = threading.Thread(target=use)
+
+    def step(inputs):
+        if not entered.is_set():
+            user.start()
+            entered.wait()
+        return inputs
+
+    model = identity_model(module, _core.HostOp(step, "step"))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # so that a thread gives the interpreter up only where it waits
+    try:
+        model.run_here([host(1, 2)])
+    except _core.Cancelled:
+        assert name in ("cancel", "destroy")
+    finally:
+        sys.setswitchinterval(interval)
+    user.join()
+    assert len(found) == 1
+
+
 class TestConsole:
     def test_gets_log_lines_and_progress(self):
         text = []

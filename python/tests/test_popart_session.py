@@ -465,6 +465,30 @@ class TestThreads:
         thread.join()
         assert isinstance(errors[0], popart.Cancelled)
 
+    def test_others_see_the_layout_when_a_step_has_ended(self):
+        session = endless()
+        errors, seen = [], []
+
+        def call():
+            try:
+                session.run(popart.PyStepIO({}, {}))
+            except popart.Error as error:
+                errors.append(error)
+
+        def look():
+            while not errors:
+                seen.append(session._core.layout)
+
+        threads = [threading.Thread(target=each) for each in (call, look)]
+        for each in threads:
+            each.start()
+        while not errors:  # as above, though the other thread waits for the step
+            session._core.model.cancel()
+        for each in threads:
+            each.join()
+        assert isinstance(errors[0], popart.Cancelled)
+        assert all(len(each) == 4 for each in seen)
+
     def test_an_interrupt_ends_a_step(self):
         session = endless()
         for _ in range(2):
