@@ -11,6 +11,7 @@ import torch
 from . import _capture, _core, args as _args
 from ._capture import compat
 from ._capture.tensor import SymbolicTensor
+from ._state import Held
 
 Types = Tuple[Tuple[torch.Size, torch.dtype], ...]  # of the tensors of a call
 
@@ -56,6 +57,7 @@ class Traced(NamedTuple):
     outputs: int  # the number of tensors in it
     changed: Tuple[int, ...]  # the inputs that it wrote
     constants: Tuple[_capture.Constant, ...]  # tensors from outside that it read
+    written: Tuple[Held, ...]  # what a step gives a new value: trained weights, and buffers that it wrote
 
 
 class Form:

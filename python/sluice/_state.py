@@ -3,8 +3,8 @@
 The devices hold the values of a model's parameters and buffers. A `Tree` ties them to the tensors of
 the torch module:
 
-- After a step that writes them, the tensors of torch are out of date. The first use of any of them
-  (reading, printing, saving, writing) copies all new values back. To see that use, the tree changes the
+- After a step that writes them, the tensors of torch are out of date: trained weights, and buffers that
+  forward assigns. The first use of any tensor (reading, printing, saving, writing) copies all new values back. To see that use, the tree changes the
   class of the tensors to one that does nothing else; `release` changes it back.
 - Before a step, tensors that were written since the last one are copied to the devices. torch counts
   the writes of a tensor. Writes through `.data` are not counted, so a tensor whose `.data` was taken
@@ -20,7 +20,7 @@ import contextlib
 import threading
 import warnings
 import weakref
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -124,12 +124,13 @@ class WatchedBuffer(_Watched, torch.Tensor):
 class Held:
     """A tensor of torch and the parameter that stands for it."""
 
-    __slots__ = ("tensor", "parameter", "counted", "version", "suspect")
+    __slots__ = ("tensor", "parameter", "counted", "version", "suspect", "stepped")
 
     def __init__(self, tensor: torch.Tensor, parameter: _core.Parameter) -> None:
         self.tensor = tensor
         self.parameter = parameter
         self.counted = not tensor.is_inference()  # torch counts no writes of tensors of inference_mode
+        self.stepped = 0  # the tree's number of the step that has written it last
         self.note_copy()
 
     @property
@@ -214,7 +215,6 @@ class Tree:
         self.modules: Dict[int, _core.Module] = {}
         self.parameters: Dict[int, _core.Parameter] = {}
         self.held: List[Held] = []
-        self.has_buffers = False
         self._uncounted = False  # whether there are tensors of inference_mode
         self._users = 0
         self._sharing: Tuple[int, List["weakref.ref[Tree]"]] = (-1, [])  # as of that change of _holders
@@ -253,7 +253,6 @@ class Tree:
         self.parameters[id(tensor)] = parameter
         self.held.append(Held(tensor, parameter))
         self._uncounted |= not self.held[-1].counted
-        self.has_buffers |= parameter.is_buffer
 
     def _watch(self) -> None:
         global _changes
@@ -300,17 +299,24 @@ class Tree:
     # --- values -----------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def plain(self) -> Iterator[None]:
+    def plain(self) -> Iterator[List[_core.Parameter]]:
         """The tensors have torch's own classes inside, as a capture needs them. torch also counts writes that
-        are only captured."""
+        are only captured: the caller adds the parameters that these are of, and other threads may write the
+        others meanwhile. After an error all count as captured."""
         with _lock:
             self._set_classes(watched=False)
             counted = [(each, each.is_written, each.tensor._version) for each in self.held if each.counted]
+        captured: List[_core.Parameter] = []
+        ended = False
         try:
-            yield
+            yield captured
+            ended = True
         finally:
+            ids = {id(each) for each in captured}
             with _lock:
                 for each, was_written, count in counted:
+                    if ended and id(each.parameter) not in ids:
+                        continue
                     if was_written:
                         each.version += each.tensor._version - count
                     else:  # another thread may have filled it meanwhile, which has been noted already
@@ -328,9 +334,12 @@ class Tree:
         """Whether the devices have newer values than the tensors."""
         return self._written != self._copied
 
-    def note_step(self) -> None:
-        """Says that a step has written values."""
-        self._written += 1
+    def note_step(self, written: Optional[Sequence[Held]] = None) -> None:
+        """Says that a step has written these values, or all."""
+        with _lock:
+            for each in self.held if written is None else written:
+                each.stepped = self._written + 1
+            self._written += 1 if written is None or written else 0
 
     def note_failure(self) -> None:
         """Says that a step has failed, which may have torn the values on the devices."""
@@ -348,7 +357,7 @@ class Tree:
                 "running a step when it forked this one: read them before, or fork between the steps"
             )
         with compat.without_torch_function():
-            wanted = [each for each in self.held if not each.is_written]
+            wanted = [each for each in self.held if each.stepped > self._copied and not each.is_written]
         values = [to_torch(each.parameter.value()) for each in wanted]
         with _lock, compat.without_torch_function(), torch.no_grad():
             if self._copied >= written:

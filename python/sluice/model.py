@@ -155,7 +155,7 @@ class Executor(_forks.Watched, Reports, Values):
     def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:
         self._tree.fetch()
         _core.use_auto_id()
-        with self._tree.plain(), _mode_of(self._model, self._training):
+        with self._tree.plain() as captured, _mode_of(self._model, self._training):
             traced = _capture.trace(
                 self._model,
                 self._form.spec,
@@ -164,11 +164,13 @@ class Executor(_forks.Watched, Reports, Values):
                 modules=self._tree.modules,
                 training=self._training,
             )
+            captured += traced.assigned
         self._traced = Traced(
             traced.spec,
             len(traced.outputs),
             tuple(traced.changed_inputs),
             tuple(traced.constants),
+            tuple(each for each in self._tree.held if self._writes(each.parameter, traced)),
         )
         if self._training:
             _training.require_loss(traced, self._model, self._tree)
@@ -178,6 +180,10 @@ class Executor(_forks.Watched, Reports, Values):
         # has an output all the same, which nobody sees.
         outputs = [*traced.changed_inputs.values(), *traced.outputs]
         return outputs if outputs else [_core.scalar(0.0)]
+
+    def _writes(self, parameter: _core.Parameter, traced: _capture.Traced) -> bool:
+        trained = self._training and not parameter.is_buffer and parameter.trainable
+        return trained or any(each is parameter for each in traced.assigned)
 
     def _form_of(self, args: tuple, kwargs: Dict[str, Any]) -> Tuple[Form, List[torch.Tensor]]:
         form = self._form
@@ -269,8 +275,7 @@ class Executor(_forks.Watched, Reports, Values):
                 self._running = False
             if self._training:
                 compat.note_step(self._optimizer)
-            if self._training or self._tree.has_buffers:
-                self._tree.note_step()
+            self._tree.note_step(traced.written)
             names = self._form.names
         changed = len(traced.changed)
         for position, value in zip(traced.changed, results):

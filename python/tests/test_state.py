@@ -346,6 +346,87 @@ class TestThreads:
             alone(*batch())
         assert bits(net) == bits(expected)
 
+    @pytest.mark.parametrize("counts", [False, True])
+    def test_a_step_of_inference_does_not_undo_a_step_of_training(self, counts):
+        """Both models have trees of their own, and the slower one brings back only what it has written."""
+
+        class Waits(torch.nn.Module):
+            def __init__(self, net):
+                super().__init__()
+                self.net = net
+                self.host = sluice.CPU(self.wait, "waits")
+                self.register_buffer("calls", torch.zeros(1))
+                self.began, self.go, self.waits = threading.Event(), threading.Event(), False
+
+            def wait(self, x):
+                if self.waits:
+                    self.began.set()
+                    self.go.wait(60)
+                return x
+
+            def forward(self, x):
+                if counts:
+                    self.calls += 1
+                return self.host(self.net(x))
+
+        class Loss(torch.nn.Module):
+            def __init__(self, net):
+                super().__init__()
+                self.net = net
+
+            def forward(self, x, y):
+                return torch.nn.functional.mse_loss(self.net(x), y)
+
+        def train(disturbed):
+            torch.manual_seed(5)
+            net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+            loss, waits = Loss(net), Waits(net)
+            model = sluice.trainingModel(loss, None, torch.optim.SGD(net.parameters(), lr=0.5))
+            slow = sluice.inferenceModel(waits)
+            x, y = torch.randn(8, 4), torch.randn(8, 4)
+            slow(x)
+            model(x, y)
+            waits.waits = True
+            step = threading.Thread(target=lambda: slow(x))
+            if disturbed:
+                step.start()
+                waits.began.wait(60)
+            model(x, y)
+            if disturbed:
+                waits.go.set()
+                step.join()
+                assert waits.calls == (2 if counts else 0)
+            model(x, y)
+            return bits(net)
+
+        assert train(True) == train(False)
+
+    def test_a_write_during_a_capture_is_seen_by_the_next_step(self):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.ones(2))
+                self.register_buffer("calls", torch.zeros(1))
+
+            def forward(self, x):
+                def write():
+                    with torch.no_grad():
+                        net.w.fill_(3)
+
+                if len(x) > 1:
+                    writer = threading.Thread(target=write)
+                    writer.start()
+                    writer.join()
+                self.calls += 1
+                return x * self.w
+
+        net = Net()
+        model = sluice.inferenceModel(net)
+        model(torch.ones(1, 2))
+        model(torch.ones(2, 2))
+        assert torch.equal(model(torch.ones(1, 2)), torch.full((1, 2), 3.0))
+        assert net.calls == 3
+
     def test_a_step_does_not_take_what_a_read_fills_in_for_a_write(self, monkeypatch):
         torch.manual_seed(3)
         expected = TwoLayers()

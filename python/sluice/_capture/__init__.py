@@ -70,6 +70,7 @@ class Traced:
     changed_inputs  the new value of every input that was changed in place, by its position
     rules           the names of the rules that were used
     constants       the tensors from outside that it read (places.Constant)
+    assigned        the `_core.Parameter`s of the buffers that it wrote
     trains          whether the loss, the last of the outputs or a marked one, depends on what is trained
     marks_loss      whether there is a marked one
     """
@@ -80,6 +81,7 @@ class Traced:
         self.changed_inputs = changed_inputs
         self.rules = capture.used
         self.constants = capture.constants
+        self.assigned = capture.assigned()
         self.trains = trains
         self.marks_loss = capture.marked_loss is not None
 

@@ -16,6 +16,7 @@ class Capture:
         self._owned = known.Memory(parameters)
         self._adopted = {}
         self._plans = {}
+        self._storages = []  # of parameters and buffers
         self.constants = []
         self.module_path = []
         self.training = training
@@ -102,7 +103,8 @@ class Capture:
         known.require_plain(x)
         owner = self._parameters.get(id(x))
         if owner is not None:
-            return tensor.fresh(views.Storage(owner=owner), x.shape, x.dtype)
+            self._storages.append(views.Storage(owner=owner))
+            return tensor.fresh(self._storages[-1], x.shape, x.dtype)
         owner = self._owned.find(x)
         if owner is not None:
             parameter, positions = owner
@@ -115,6 +117,10 @@ class Capture:
         contents = x.detach().contiguous()
         storage = views.Storage(known=contents, outside=True)
         return tensor.fresh(storage, x.shape, x.dtype)
+
+    def assigned(self):
+        """The parameters that were written, which are buffers."""
+        return [each.owner for each in self._storages if each.version > 0]
 
     def operands(self, args, kwargs):
         found = []

@@ -27,7 +27,7 @@ def as_function(module: torch.nn.Module) -> Callable[..., Any]:
         places = tuple(torch.empty(0) for _ in tensors), {name: torch.empty(0) for name in named}
         _, spec = args.flatten(places)
         tree.fetch()
-        with tree.plain():
+        with tree.plain() as captured:
             traced = _capture.trace(
                 module,
                 spec,
@@ -36,6 +36,7 @@ def as_function(module: torch.nn.Module) -> Callable[..., Any]:
                 modules=tree.modules,
                 training=_core.traces_training(),
             )
+            captured += traced.assigned
         if traced.changed_inputs:
             raise _core.Unsupported(
                 f"{type(module).__name__} writes its arguments; as a stage it may only return results"
