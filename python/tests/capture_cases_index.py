@@ -124,8 +124,19 @@ INDEX = [
         grad=False,
     ),
     Case(
+        "means_of_integers",
+        lambda x, i, y: (
+            x.scatter_reduce(1, i, y, "mean"),
+            x.scatter_reduce(0, i[:, :2] % 3, y, "mean", include_self=False),
+            x.index_reduce(1, i[0], y, "mean"),
+        ),
+        values([-1, -2, 5], [3, -4, 0], [-7, 8, -9]),
+        values([0, 2, 0], [1, 1, 1], [2, 2, 0]),
+        values([-2, -3, 4], [5, -6, 0], [-2, 7, -8]),
+    ),
+    Case(
         "index",
-        lambda x, i: (x[i], x[:, i], x[i, i], x[i[:, None], i], x[i, :, i], x[-i]),
+        lambda x, i: (x[i], x[:, i], x[i, i], x[i[:, None], i], x[i, :, i], x[-i], x[-i, i, -1]),
         normal(4, 4, 4),
         integers(4, 3),
     ),

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
+import sluice  # noqa: E402
 from capture_support import as_module, run, train  # noqa: E402
 
 INF, NAN = math.inf, math.nan
@@ -78,6 +79,43 @@ GRADIENTS = {
 # torch 1.13 has no log1p in its cross-entropies, hence atol. float32 has functions of its own kernels, which round once more.
 TOLERANCES = {torch.float64: 1e-13, torch.float32: 3e-6}
 TYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=["float64", "float32"])
+
+
+def _put(x, i, j, **how):
+    x = x.clone()
+    x.index_put_((i, j), torch.tensor(1.0), **how)
+    return x
+
+
+#: Of a tensor [3, 4] and an index that neither end of any axis reaches.
+PAST_THE_END = {
+    "rows": lambda x, i: x[i],
+    "columns": lambda x, i: x[:, i],
+    "elements": lambda x, i: x[i % 3, i],
+    "elements_by_rows": lambda x, i: x[i, i % 4],
+    "put": lambda x, i: _put(x, i % 3, i),
+    "put_row": lambda x, i: _put(x, i, i % 4),
+    "accumulate": lambda x, i: _put(x, i % 3, i, accumulate=True),
+    "one_hot": lambda x, i: F.one_hot(i, 4) + 0 * x.sum().long(),
+}
+
+
+@pytest.mark.parametrize("i", [4, -5])
+@pytest.mark.parametrize("name", PAST_THE_END)
+def test_an_index_past_the_end_is_an_error(name, i):
+    x, function = torch.arange(12.0).reshape(3, 4), PAST_THE_END[name]
+    with pytest.raises(sluice.InvalidArgument, match=f"index {i} is out of range for an axis"):
+        run(function, x, torch.tensor([1, i]))
+
+
+def test_a_gradient_by_an_index_past_the_end_is_an_error():
+    class Picked(torch.nn.Linear):
+        def forward(self, i):
+            return self.weight[i % 3, i].sum()
+
+    model = sluice.trainingModel(Picked(4, 3))
+    with pytest.raises(sluice.InvalidArgument, match="index 4 is out of range"):
+        model(torch.tensor([1, 4]))
 
 
 def in_type(inputs, dtype):

@@ -5,6 +5,7 @@ import torch
 from .. import _core
 from . import dtypes, emit
 from .registry import raw_rule, refuse, rule
+from .rules_math import floor_divide
 
 # What data decide.
 
@@ -172,7 +173,8 @@ def _reduced(x, scatter_into, reduce, include_self):
     if reduce == "mean":
         least = emit.scalar(1, x.dtype)
         count = emit.add(counts, least) if include_self else emit.op("maximum", counts, least)
-        result = emit.div(result, count)
+        is_float = dtypes.is_float(x.dtype)
+        result = emit.div(result, count) if is_float else floor_divide(None, result, count)
     return result if include_self else emit.where(touched, result, x)
 
 
@@ -244,6 +246,11 @@ def _index_tensors(ctx, indices):
     return found
 
 
+def _within_axis(index, extent):
+    """The index counted from the front; an error in the run if it is none of the axis."""
+    return emit.op("gather", emit.iota(extent), index, axis=0)
+
+
 class _Index:
     """x[indices] as one gather along the first axis: the indexed axes of x are moved to the front
     and joined, and the indices become one flat index."""
@@ -265,8 +272,8 @@ class _Index:
         total = None
         for value, extent in zip(values, self.extents):
             value = emit.cast(value, "int64")
-            negative = emit.op("less", value, emit.scalar(0, "int64"))
-            value = emit.where(negative, emit.shift(value, extent), value)
+            if len(values) > 1:  # what reads or writes by a single index checks it itself
+                value = _within_axis(value, extent)
             total = value if total is None else emit.add(emit.scale(total, extent), value)
         total = emit.broadcast(total, self.result)
         return emit.reshape(total, [emit.elements(self.result)])
@@ -359,7 +366,7 @@ def embedding(ctx, table, index, padding_idx=-1, scale_grad_by_freq=False, spars
 def one_hot(ctx, index, num_classes=-1):
     if num_classes < 0:
         raise _core.Unsupported("one_hot of a tensor that is not known needs num_classes")
-    index = ctx.value(index)
+    index = _within_axis(ctx.value(index), num_classes)
     return emit.op("one_hot", index, depth=num_classes, dtype="i64")
 
 
