@@ -272,7 +272,7 @@ class DataLoader(torch.utils.data.DataLoader):
     # Samples that fill no call.
 
     def _warn_of_rest(self, drop_last: bool) -> None:
-        if self._combined is None or self._iterable:
+        if self._combined is None or self._iterable or not hasattr(self.sampler, "__len__"):
             return
         samples = len(self.sampler)
         rest = samples % self._combined

@@ -119,6 +119,20 @@ def test_samplers_generators_and_collate_functions_are_used(mode):
 
 
 @pytest.mark.parametrize("mode", [DataLoaderMode.Sync, DataLoaderMode.Async])
+def test_a_sampler_need_not_know_its_length(mode):
+    class Endless(torch.utils.data.Sampler):
+        def __init__(self):
+            pass
+
+        def __iter__(self):
+            return iter([3, 1, 4, 1, 5, 9])
+
+    loader = DataLoader(options(), Squares(20), batch_size=2, sampler=Endless(), mode=mode)
+    expected = torch.utils.data.DataLoader(Squares(20), batch_size=2, sampler=Endless())
+    assert [each.tolist() for each, *_ in loader] == [each.tolist() for each, *_ in expected]
+
+
+@pytest.mark.parametrize("mode", [DataLoaderMode.Sync, DataLoaderMode.Async])
 def test_batch_samplers_and_whole_samples(mode):
     loader = DataLoader(options(2), Squares(9), batch_sampler=[[0, 8], [4]], mode=mode)
     assert [x.flatten().tolist() for x, _ in loader] == [[0, 8], [4]]
