@@ -104,6 +104,7 @@ SHAPE = [
         X,
     ),
     Case("cat_types", lambda x, i: (torch.cat([x, i]), torch.stack([i, i.int()])), X, INTS),
+    Case("cat_empty_types", lambda i: (torch.cat([i, i[:0, 0].double()]), torch.cat([i[:0, 0].int(), i])), INTS),
     Case(
         "repeat",
         lambda x: (

@@ -14,6 +14,8 @@ INF, NAN = math.inf, math.nan
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 0.1, -0.1, 2.0, 3.0, -3.0, 1e-20, 1e20, 100.0]
 POWERS = [2.0**k for k in range(-60, 61)] + [10.0**k for k in range(11)]
 RUNNING = torch.tensor([[[1.0, -INF, 3.0, INF, 2.0], [1.0, 1.0, INF, 0.0, -0.0], [0.0, NAN, 5.0, NAN, 1.0]]])
+MEDIANS = torch.tensor([[[1.0, NAN, 3.0, NAN], [2.0, 1.0, 3.0, 0.0], [NAN, -INF, 1.0, INF]]])
+WEIGHTS = [0.0, 0.25, 0.5, 0.75, 1.0, -2.0, 3.0]
 SHARES = [0.0, 1e-20, 0.25, 0.5, 1.0 - 2**-24, 1.0]
 
 
@@ -52,6 +54,17 @@ VALUES = {
     "cummax_places": (lambda x: torch.cummax(x, 1)[1], RUNNING),
     "cummin_places": (lambda x: torch.cummin(x, 1)[1], RUNNING),
     "logcumsumexp": (lambda x: torch.logcumsumexp(x, 0), torch.tensor([[-INF, -INF, 0.0, -800.0, 90.0, 1e30, INF]])),
+    "hypot": (torch.hypot, pairs([0.0, -0.0, 3.0, -4.0, 1e30, -1e38, 1e-30, 1e-44, INF, -INF, NAN])),
+    "lerp": (torch.lerp, torch.cartesian_prod(*map(torch.tensor, [[0.0, 1e8, -3.0], [1.0, -1e8], WEIGHTS])).t()),
+    "lerp_numbers": (
+        lambda x, y: torch.stack([torch.lerp(x, y, w) for w in WEIGHTS]),
+        pairs([0.0, 1.0, 1e8, -1e8]),
+    ),
+    "hardshrink": (F.hardshrink, torch.tensor([[0.5, -0.5, 0.6, -0.6, 0.0, INF, -INF, NAN]])),
+    "median": (torch.median, torch.tensor([[1.0, 3.0, NAN, 2.0]])),
+    "median_of_numbers": (torch.median, torch.tensor([[4.0, 1.0, INF, 2.0]])),
+    "median_along": (lambda x: x.median(1)[0], MEDIANS),
+    "median_places": (lambda x: x.median(1, keepdim=True)[1], MEDIANS),
     "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
     "no_likelihood_counts": (lambda x: F.nll_loss(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
 }
@@ -72,6 +85,10 @@ GRADIENTS = {
     "threshold": (lambda x: F.threshold(x, 0.5, 7.0), torch.tensor([[0.0, 0.5, 1.0]])),
     "selu": (F.selu, torch.tensor([[1.0, -1.0]])),
     "copysign": (torch.copysign, pairs([2.0, -3.0], [1.0, -1.0])),
+    "hypot": (torch.hypot, pairs([0.0, 3.0, -4.0, 1e-30])),
+    "lerp": (torch.lerp, torch.cartesian_prod(*map(torch.tensor, [[0.0, -3.0], [1.0, 4.0], WEIGHTS])).t()),
+    "hardshrink": (F.hardshrink, torch.tensor([[0.25, -0.25, 0.6, -0.6, 0.0]])),
+    "median": (lambda x: x.median(1)[0], torch.tensor([[[1.0, 7.0, 3.0, 2.0], [5.0, 4.0, 3.0, 6.0]]])),
     "binary_cross_entropy": (lambda p: F.binary_cross_entropy(p, torch.tensor([0.0, 1, 0, 1, 0.3]).to(p.dtype)),
                              torch.tensor([[0.0, 0.0, 1.0, 1.0, 0.6]])),
 }
@@ -149,7 +166,7 @@ def test_a_gradient_is_that_of_torch(name):
     expected = torch.autograd.grad(module(), [*module.parameters()])
     train(module)
     for before, after, gradient in zip(inputs, module.parameters(), expected):
-        torch.testing.assert_close(before - after.detach(), gradient, rtol=1e-8, atol=1e-12)
+        torch.testing.assert_close(before - after.detach(), gradient, rtol=1e-8, atol=1e-12, equal_nan=True)
 
 
 # torch's own float32 loses digits of these, hence the comparison with float64.
@@ -188,6 +205,35 @@ def test_a_result_of_float32_and_its_gradient_keep_their_digits(name):
     train(module)
     step = inputs - module.inputs[0].detach()
     torch.testing.assert_close(step.double(), slopes, rtol=1e-5, atol=1e-5)
+
+
+def test_erfinv_keeps_the_digits_of_small_numbers():
+    x = torch.tensor([1e-300, 1e-10, -1e-6, 1e-3, 0.4999, 0.5001], dtype=torch.float64)
+    torch.testing.assert_close(run(torch.erfinv, x), torch.erfinv(x), rtol=1e-14, atol=0)
+
+
+SPREADS = {
+    "var": lambda x: x.var(1),
+    "std": lambda x: x.std(1),
+    "var_mean": lambda x: torch.stack(torch.var_mean(x, 1)),
+    "std_mean": lambda x: torch.stack(torch.std_mean(x, (0, 1), keepdim=True)),
+    "norm": lambda x: x.norm(dim=1),
+    "vector_norm": lambda x: torch.linalg.vector_norm(x, 3, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", SPREADS)
+def test_a_spread_of_16_bits_is_rounded_once(name, dtype):
+    """The squares of the first row are too large for float16, those of the last too small."""
+    function = SPREADS[name]
+    x = (torch.randn(3, 500, generator=torch.Generator().manual_seed(1)) + 1) * torch.tensor([[250.0], [1.0], [1e-5]])
+    x = x.to(dtype)
+    expected = function(x.double()).to(dtype)
+    found = run(function, x)
+    assert found.dtype == dtype
+    near = torch.finfo(dtype).eps
+    torch.testing.assert_close(found, expected, rtol=near, atol=torch.finfo(dtype).smallest_normal * near)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

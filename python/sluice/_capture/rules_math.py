@@ -305,7 +305,16 @@ _without_nan("aten.fmin", "minimum")
 @rule("aten.hypot")
 def hypot(ctx, x, y):
     x, y = common(None, x, y)
-    return emit.op("sqrt", emit.add(emit.op("square", x), emit.op("square", y)))
+    # In units of the larger one, so that no square overflows or vanishes.
+    size = emit.op("detach", emit.op("maximum", emit.op("abs", x), emit.op("abs", y)))
+    above, below = (emit.scalar(each, x.dtype) for each in (0, math.inf))
+    inner = emit.op("logical_and", emit.op("greater", size, above), emit.op("less", size, below))
+    unit = emit.where(inner, size, emit.scalar(1, x.dtype))
+    squares = [emit.op("square", emit.div(each, unit)) for each in (x, y)]
+    length = emit.mul(unit, emit.op("sqrt", emit.add(*squares)))
+    infinite = emit.op("logical_or", emit.op("is_inf", x), emit.op("is_inf", y))  # whatever the other is
+    unknown = emit.op("logical_and", infinite, emit.op("is_nan", length))
+    return emit.where(unknown, emit.scalar(math.inf, x.dtype), length)
 
 
 @rule("aten.addcmul")
@@ -322,8 +331,13 @@ def addcdiv(ctx, x, y, z, value=1):
 
 @rule("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(ctx, x, y, weight):
+    """From the nearer end, so that weight 1 gives y."""
     x, y = common(None, x, y)
-    return emit.add(x, emit.mul(emit.tensor(weight, x.dtype), emit.sub(y, x)))
+    apart, weight = emit.sub(y, x), emit.tensor(weight, x.dtype)
+    from_x = emit.add(x, emit.mul(weight, apart))
+    from_y = emit.sub(y, emit.mul(apart, emit.sub(emit.scalar(1, x.dtype), weight)))
+    near = emit.op("less", emit.op("abs", weight), emit.scalar(0.5, x.dtype))
+    return emit.where(near, from_x, from_y)
 
 
 # Limits.

@@ -258,7 +258,8 @@ def selu(ctx, x):
 
 @rule("aten.hardshrink")
 def hardshrink(ctx, x, lambd=0.5):
-    return emit.op("shrink", x, lambd=lambd, bias=0.0)
+    inside = emit.op("less_equal", emit.op("abs", x), emit.scalar(lambd, x.dtype))  # NaN is not
+    return emit.where(inside, emit.scalar(0, x.dtype), x)
 
 
 @rule("aten.softshrink")

@@ -160,9 +160,14 @@ def logsumexp(ctx, x, dim, keepdim=False):
 # Variance.
 
 
+def _wide(x):
+    """x in a type whose squares and sums neither overflow nor vanish."""
+    return emit.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
+
+
 def _variance(x, dim, correction, keepdim):
-    """The variance and the mean."""
-    axes = _axes(dim)
+    """The variance and the mean, in a wide type."""
+    x, axes = _wide(x), _axes(dim)
     count = _reduced_shape(x, dim)
     centre = emit.reduce("reduce_mean", x, axes, True)
     squares = emit.op("square", emit.sub(x, centre))
@@ -174,23 +179,23 @@ def _variance(x, dim, correction, keepdim):
 
 @rule("aten.var.correction")
 def var(ctx, x, dim=None, correction=1, keepdim=False):
-    return _variance(x, dim, correction, keepdim)[0]
+    return emit.cast(_variance(x, dim, correction, keepdim)[0], x.dtype)
 
 
 @rule("aten.std.correction")
 def std(ctx, x, dim=None, correction=1, keepdim=False):
-    return _root(_variance(x, dim, correction, keepdim)[0])
+    return emit.cast(_root(_variance(x, dim, correction, keepdim)[0]), x.dtype)
 
 
 @rule("aten.var_mean.correction")
 def var_mean(ctx, x, dim=None, correction=1, keepdim=False):
-    return _variance(x, dim, correction, keepdim)
+    return tuple(emit.cast(each, x.dtype) for each in _variance(x, dim, correction, keepdim))
 
 
 @rule("aten.std_mean.correction")
 def std_mean(ctx, x, dim=None, correction=1, keepdim=False):
     variance, centre = _variance(x, dim, correction, keepdim)
-    return _root(variance), centre
+    return emit.cast(_root(variance), x.dtype), emit.cast(centre, x.dtype)
 
 
 # Norms.
@@ -205,6 +210,10 @@ def _root(x):
 
 
 def vector_norm(x, order, axes, keep):
+    return emit.cast(_norm(_wide(x), order, axes, keep), x.dtype)
+
+
+def _norm(x, order, axes, keep):
     if order == 2:
         return _root(emit.reduce("reduce_sum", emit.op("square", x), axes, keep))
     if order == 0:
@@ -291,7 +300,14 @@ def kthvalue(ctx, x, k, dim=-1, keepdim=False):
 def median_dim(ctx, x, dim, keepdim=False):
     if len(x.shape) == 0:
         return x, emit.scalar(0, "int64")
-    return kthvalue(ctx, x, (x.shape[dim] + 1) // 2, dim, keepdim)
+    axis = emit.axis_of(dim, len(x.shape))
+    k = (x.shape[axis] + 1) // 2
+    places = emit.cut(_sorted(x, k, axis, False)[1], axis, k - 1, k)
+    if dtypes.is_float(x.dtype):  # the first NaN is the median
+        is_nan = emit.cast(emit.op("is_nan", x), "int32")
+        found = truth(emit.reduce("reduce_max", is_nan, [axis], True))
+        places = emit.where(found, _position(is_nan, axis, True), places)
+    return pick(x, places, axis, keepdim)
 
 
 @rule("aten.median")

@@ -188,9 +188,10 @@ def zero(ctx, x):
 
 @rule("aten.cat", "aten.concat", "aten.concatenate")
 def cat(ctx, parts, dim=0):
-    # torch lets empty lists be joined with anything.
+    # torch lets empty lists be joined with anything; their types count.
+    parts = _alike("cat", parts)
     parts = [p for p in parts if p.shape != (0,)] or parts[:1]
-    return _joined("cat", parts, emit.axis_of(dim, len(parts[0].shape)))
+    return emit.op("concat", *parts, axis=emit.axis_of(dim, len(parts[0].shape)))
 
 
 @rule("aten.stack")
@@ -198,13 +199,14 @@ def stack(ctx, parts, dim=0):
     axis = dim % (len(parts[0].shape) + 1)
     shape = list(parts[0].shape)
     shape.insert(axis, 1)
-    return _joined("stack", [emit.reshape(p, shape) for p in parts], axis)
+    return emit.op("concat", *_alike("stack", [emit.reshape(p, shape) for p in parts]), axis=axis)
 
 
-def _joined(function, parts, axis):
+def _alike(function, parts):
+    """The parts in one type."""
     parts = emit.resolve(function, *parts)
     dtype = dtypes.promote(*parts)
-    return emit.op("concat", *(emit.cast(p, dtype) for p in parts), axis=axis)
+    return [emit.cast(p, dtype) for p in parts]
 
 
 @rule("aten.repeat")

@@ -31,12 +31,15 @@ def _erfinv_near(y):
 
 
 def _erfinv_refined(y, value):
-    """Halley's steps on erfc(value) = 1 - |y|, which does not cancel."""
-    missing = emit.sub(emit.scalar(1, y.dtype), emit.op("abs", y))
-    x = emit.op("abs", value)
+    """Halley's steps on erf(value) = |y| where that is small, else on erfc(value) = 1 - |y|: neither
+    cancels."""
+    size, x = emit.op("abs", y), emit.op("abs", value)
+    missing = emit.sub(emit.scalar(1, y.dtype), size)
+    is_small = emit.op("less", size, emit.scalar(0.5, y.dtype))
     for _ in range(4):
         bell = emit.op("exp", emit.op("neg", emit.op("square", x)))
-        error = emit.sub(missing, emit.op("erfc", x))
+        above, below = emit.sub(emit.op("erf", x), size), emit.sub(missing, emit.op("erfc", x))
+        error = emit.where(is_small, above, below)
         step = emit.div(error, emit.scale(bell, 2 / math.sqrt(math.pi)))
         x = emit.sub(x, emit.div(step, emit.shift(emit.mul(x, step), 1)))
     return emit.mul(x, emit.op("sign", y))
