@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -105,23 +104,15 @@ class CPU:
         return False, list(results)
 
     def _result_types(self, types: Sequence[Any]) -> Tuple[bool, List[Any]]:
-        """Calls the function with zeros, in a thread of its own, which nothing captures."""
-        found: List[Any] = []
+        """Calls the function with zeros."""
+        from . import _capture
 
-        def call() -> None:
-            try:
-                zeros = [torch.zeros(shape, dtype=torch_dtype(name)) for shape, name in types]
-                alone, results = self._results(zeros)
-                found.extend([alone, [_type_of(each) for each in results]])
-            except BaseException as error:
-                found.append(error)
+        def call() -> Tuple[bool, List[Any]]:
+            zeros = [torch.zeros(shape, dtype=torch_dtype(name)) for shape, name in types]
+            alone, results = self._results(zeros)
+            return alone, [_type_of(each) for each in results]
 
-        thread = threading.Thread(target=call, name="sluice-cpu-op")
-        thread.start()
-        thread.join()
-        if isinstance(found[0], BaseException):
-            raise found[0]
-        return found[0], found[1]
+        return _capture.outside(call)
 
     def _run(self, inputs: Sequence[Any]) -> List[Any]:
         _, results = self._results([to_torch(each) for each in inputs])

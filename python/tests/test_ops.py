@@ -214,6 +214,32 @@ def test_a_function_of_the_host_runs_in_a_model():
     same(lambda x: sluice.CPU(lambda a: a.to(torch.bfloat16), "narrow")(x).float(), X)
 
 
+def test_a_function_of_the_host_may_use_a_model():
+    """That model is captured in the middle of the capture of the other one, which goes on as before."""
+    norm = torch.nn.LayerNorm(4)
+    inner = sluice.inferenceModel(norm)
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(3, 4))
+            self.host = sluice.CPU(inner, "inner")
+
+        def forward(self, x, y):
+            z = self.host(x)
+            self.last.data = z * 2
+            return torch.nn.functional.gaussian_nll_loss(z, y, y * y + 1)
+
+    torch.manual_seed(2)
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    net = Outer()
+    found, z = in_module(net, x, y), norm(x)
+    assert torch.allclose(found, torch.nn.functional.gaussian_nll_loss(z, y, y * y + 1))
+    assert torch.allclose(net.last, z * 2, atol=1e-6)
+    x.data = y  # torch's own again
+    assert torch.equal(x, y) and "data" not in vars(torch.Tensor)
+
+
 def test_errors_of_a_host_function_reach_the_caller():
     def broken(x):
         raise KeyError("in the function")

@@ -60,6 +60,7 @@ __all__ = ["Constant", "SymbolicTensor", "Traced", "current", "trace", "unwrap",
 
 _current = None
 _lock = threading.RLock()  # what a capture changes in torch is the whole process's
+_outside = threading.Condition(_lock)  # a function of `outside` has ended
 
 
 class Traced:
@@ -109,6 +110,28 @@ def wrap(value, sources=None):
 def mark_loss(x):
     """Says that the model minimises the tensor, wherever forward returns it."""
     _require_current().marked_loss = x
+
+
+def outside(function):
+    """The result of a function in a thread of its own, which nothing captures, in the middle of a
+    capture. It may itself capture: what a capture changes in torch is for its own thread only."""
+    found = []
+
+    def call():
+        try:
+            found.append((function(), None))
+        except BaseException as error:
+            found.append((None, error))
+        with _outside:
+            _outside.notify_all()
+
+    with _outside:
+        threading.Thread(target=call, name="sluice-cpu-op").start()
+        _outside.wait_for(lambda: found)
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result
 
 
 def _require_current():

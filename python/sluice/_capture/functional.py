@@ -32,10 +32,11 @@ def replaced():
     def either(original, ours):
         return lambda *args, **kwargs: (ours if threading.get_ident() == thread else original)(*args, **kwargs)
 
+    before = {original.__name__: getattr(module, original.__name__) for original in REPLACED}
     for original, ours in REPLACED.items():
         setattr(module, original.__name__, either(original, ours))
     try:
         yield
     finally:
-        for original in REPLACED:
-            setattr(module, original.__name__, original)
+        for name, function in before.items():
+            setattr(module, name, function)

@@ -132,11 +132,15 @@ def data_setters(capture):
         with torch.no_grad():
             x.copy_(y)
 
+    outer = vars(torch.Tensor).get("data")  # that of a capture of another thread, which waits
     torch.Tensor.data = property(original.__get__, write)
     try:
         yield
     finally:
-        del torch.Tensor.data
+        if outer is None:
+            del torch.Tensor.data
+        else:
+            torch.Tensor.data = outer
 
 
 def _refuse_data(capture, x, y):
