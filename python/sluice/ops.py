@@ -207,7 +207,8 @@ def _body(function: str, body: Body) -> Callable[[List[Any]], List[Any]]:
     from . import _capture
 
     def call(values: List[Any]) -> List[Any]:
-        return [_capture.unwrap(x) for x in _results(function, body(*map(_capture.wrap, values)))]
+        with _capture.body():
+            return [_capture.unwrap(x) for x in _results(function, body(*map(_capture.wrap, values)))]
 
     return call
 

@@ -156,6 +156,56 @@ def test_a_condition_needs_an_inference_model_and_alike_results():
         in_model(unlike, torch.tensor([True]), X)
 
 
+LARGE = torch.full((300, 2), 3.0)
+READ_INSIDE = {
+    "view": lambda x: x[:, :2],
+    "view_of_a_view": lambda x: x[:, 1:].t()[1:].t(),
+    "known": lambda x: torch.full((x.shape[0], 2), 3.0),
+    "known_and_large": lambda x: LARGE,
+    "parameter": lambda x: W[1:],
+}
+W = torch.nn.Parameter(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+
+
+@pytest.mark.parametrize("name", READ_INSIDE)
+@pytest.mark.parametrize("count", [3, 20])
+def test_what_a_body_reads_first_can_be_used_after_it(name, count):
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = W
+
+        def forward(self, x):
+            part, start = READ_INSIDE[name](x), x[:, 2:4]
+            (y,) = sluice.for_loop(count, lambda h: h + part, [start])
+            (z,) = sluice.cond(x[0, 0] < 1, lambda h: h * part, [y], lambda h: h - part, [y])
+            (twice,) = sluice.cond(x[0, 0] > 1, lambda h: h * x[:, 1:3], [z], lambda h: h - x[:, 1:3], [z])
+            return y + part, z - part, twice + part
+
+    module, x = Module(), torch.arange(1200.0).reshape(300, 4) / 100
+    for a, b in zip(in_module(module, x), module(x)):
+        torch.testing.assert_close(a, b)
+
+
+def test_what_a_body_writes_stays_written():
+    def function(x):
+        known, seen = torch.zeros(2, 2), x * 2
+        first = seen[0]
+
+        def body(h):
+            known.add_(1)
+            seen.mul_(3)
+            return h + first + known
+
+        (y,) = sluice.for_loop(2, body, [x])
+        return y, known, seen, first
+
+    x = torch.ones(2, 2)
+    for a, b in zip(in_model(function, x), function(x)):
+        assert torch.equal(a, b)
+
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_slices_at_offsets_that_only_a_run_knows(step):
     def sliced(x, start):

@@ -55,8 +55,9 @@ from . import (
 from .mode import Capture
 from .places import Constant
 from .tensor import SymbolicTensor
+from .views import body
 
-__all__ = ["Constant", "SymbolicTensor", "Traced", "current", "trace", "unwrap", "wrap"]
+__all__ = ["Constant", "SymbolicTensor", "Traced", "body", "current", "trace", "unwrap", "wrap"]
 
 _current = None
 _lock = threading.RLock()  # what a capture changes in torch is the whole process's

@@ -6,10 +6,31 @@ from a storage or from another view. Reading a view replays its step on what it 
 computes the new value of what it views by the inverse of the step, up to the storage.
 """
 
+import contextlib
+
 import torch
 
 from .. import _core
 from . import dtypes, emit
+
+_bodies = []  # of the loops and branches that are being traced: what each has read for the first time
+
+
+@contextlib.contextmanager
+def body():
+    """Values that are first read inside stay there: the ops that compute them become those of a loop or a
+    branch."""
+    _bodies.append([])
+    try:
+        yield
+    finally:
+        for node, value in _bodies.pop():
+            node.forget(value)
+
+
+def _note(node, value):
+    if _bodies:
+        _bodies[-1].append((node, value))
 
 
 class Storage:
@@ -43,7 +64,13 @@ class Storage:
                 self._value = constant(self.known)
             else:
                 self._value = self.owner.use()
+            _note(self, self._value)
         return self._value
+
+    def forget(self, value):
+        """Reads again what was read, unless it was written since."""
+        if self._value is value:
+            self._value = None
 
     def write(self, value):
         if self.owner is not None:
@@ -97,7 +124,13 @@ class View:
         if self._version != self.storage.version or self._value is None:
             self._value = self._step.read(self._parent.read())
             self._version = self.storage.version
+            _note(self, self._value)
         return self._value
+
+    def forget(self, value):
+        """Reads again what was read."""
+        if self._value is value:
+            self._value = None
 
     def write(self, value):
         if self.has_twins:
