@@ -50,8 +50,24 @@ REMEDIES = {
     "UnrecoverableError": "Take the machine out of service; the message names a folder with what is known.",
     "Unsupported": "Take another device, op, option or version, as the message says.",
 }
+# Types of Python's own, which the package raises as well: (cause, remedy).
+PYTHONS = {
+    "AssertionError": ("As PopTorch has it: an attribute that the optimizer has not.",
+                       "Give one of the attributes that the message lists."),
+    "AttributeError": ("An object has no such member, or one cannot be set.",
+                       "Correct the name; the message has the nearest one, or says how the value is set."),
+    "ImportError": ("A part of the package cannot be loaded.", "Install what the message names."),
+    "IndexError": ("A number is past the end of what it counts.", "Give one in the range of the message."),
+    "KeyError": ("There is nothing of this name.", "Give one of the names that the message lists."),
+    "NotImplementedError": ("A class lacks a method that it has to define, or a setting of torch has no counterpart.",
+                            "Define the method, or leave the setting out."),
+    "RuntimeError": ("The call comes at the wrong time.", "Do what the message says before it."),
+    "TypeError": ("An argument is of the wrong kind.", "Give what the message expects."),
+    "ValueError": ("An argument is of the right kind and has a wrong value; every `InvalidArgument` is a ValueError, too.",
+                   "Give what the message expects."),
+}
 # Those whose remedy depends on the module. The page that says how it is done right; a module is in the first of these that its name begins with.
-GUIDED = {"ConfigFileError", "DeviceError", "FileError", "InvalidArgument", "Unsupported"}
+GUIDED = {"ConfigFileError", "DeviceError", "FileError", "InvalidArgument", "Unsupported", *PYTHONS}
 PAGES = {
     "api": "models.md", "base": "state.md", "cli": "command_line.md", "compile": "memory.md",
     "data": "data.md", "device": "performance.md", "devices/cuda": "cuda.md", "devices/sim": "simulation.md",
@@ -139,11 +155,14 @@ def meanings():
 
 def page():
     found, known = raised(), meanings()
-    found |= raised_in_python({kind for kind, _, _ in found})
+    found |= raised_in_python({kind for kind, _, _ in found} | PYTHONS.keys())
+    causes = {**known, **CAUSES, **{kind: cause for kind, (cause, _) in PYTHONS.items()}}
+    remedies = {**REMEDIES, **{kind: remedy for kind, (_, remedy) in PYTHONS.items()}}
     lines = [
         "# Errors",
         "",
-        "Every error that Sluice raises, by type and module; those of `python/` are raised in Python alone.",
+        "Every error that Sluice raises, by type and module; those of `python/` are raised in Python alone, and types such as\n"
+        "`ValueError` are Python's own.",
         "`scripts/list_errors.py` makes this page from the code.",
         "A message says what was expected, what was found and what to do; `{}` stands for a value. Each type has its",
         "cause and its remedy, and each module the page that says how it is done right. An `InternalError` is a bug of",
@@ -152,10 +171,10 @@ def page():
     ]
     for kind in sorted({each[0] for each in found}):
         lines += [f"## {kind}", ""]
-        cause = CAUSES.get(kind) or known.get(kind)
-        if not cause or kind not in REMEDIES:
+        cause = causes.get(kind)
+        if not cause or kind not in remedies:
             sys.exit(f"list_errors: {kind} has no cause or no remedy; scripts/list_errors.py has the table")
-        lines += [f"**Cause.** {cause}", "", f"**Remedy.** {REMEDIES[kind]}", ""]
+        lines += [f"**Cause.** {cause}", "", f"**Remedy.** {remedies[kind]}", ""]
         for module in sorted({m for k, m, _ in found if k == kind}):
             page = page_of(module)
             lines += [f"### {kind} of {module}", ""]
