@@ -82,6 +82,15 @@ std::vector<TensorType> typesOf(const Model& model, const std::vector<HostTensor
   return types;
 }
 
+/// What a call returns of a value that has the rows of an input with a whole call.
+py::tuple returnedShape(const Model& model, std::vector<std::int64_t> dims) {
+  const BatchLayout layout = unlocked([&] { return model.batchLayout(); });
+  if (!dims.empty()) {
+    dims[0] = layout.microBatchOf("an input", Shape(dims));
+  }
+  return shapeTuple(layout.outputShape(Shape(std::move(dims))));
+}
+
 /// Traces without compiling.
 void trace(Model& model, const std::vector<HostTensor>& inputs) {
   const Unlocked release;
@@ -299,6 +308,7 @@ void bindModels(py::module_& m) {
       .def_property_readonly(
           "micro_batches_per_step",
           [](const Model& self) { return unlocked([&] { return self.microBatchesPerStep(); }); })
+      .def("returned_shape", &returnedShape, py::arg("shape"))
       .def("tensor_names", &Model::getTensorNames, Release())
       .def("anchored", &Model::getAnchoredTensor, py::arg("name"), Release())
       .def("attach", &Model::attachToDevice, Release())

@@ -102,15 +102,13 @@ def require_separate(names: List[str], leaves: List[torch.Tensor], changed: Tupl
                 )
 
 
-def write_back(tensor: torch.Tensor, value: torch.Tensor, name: str) -> None:
-    """Gives an input that forward changed in place its new value."""
-    if tensor.shape != value.shape:
+def require_whole(name: str, tensor: torch.Tensor, returned: Tuple[int, ...]) -> None:
+    """An error if a call returns less of an input that forward changes than its shape."""
+    if tuple(tensor.shape) != returned:
         raise _core.InvalidArgument(
-            f"forward changes its input '{name}' in place, but the model returns only {tuple(value.shape)} "
+            f"forward changes its input '{name}' in place, but the model returns only {returned} "
             f"of {tuple(tensor.shape)}; use outputMode(OutputMode.All), or do not change it"
         )
-    with torch.no_grad():
-        tensor.copy_(value)
 
 
 def leaf_names(arguments: Dict[str, Any]) -> List[str]:

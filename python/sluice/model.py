@@ -17,7 +17,7 @@ import torch
 from . import _capture, _core, _forks, _gpu, _optim_state, _training, args as _args
 from . import autocasting  # noqa: F401  (adds Module.autocast)
 from ._call_form import Form, Traced, add_defaults, leaf_names, require_separate, require_tensors
-from ._call_form import signature_of, write_back
+from ._call_form import require_whole, signature_of
 from ._capture import compat
 from ._convert import to_core, to_torch
 from ._model_reports import PlanReport, Reports
@@ -251,6 +251,8 @@ class Executor(_forks.Watched, Reports, Values):
             constant.require_unchanged()
         if traced.changed:
             require_separate(form.names, leaves, traced.changed)
+            for i in traced.changed:
+                require_whole(form.names[i], leaves[i], core.returned_shape(leaves[i].shape))
             if on_gpu:
                 raise _core.Unsupported(
                     f"forward changes its input '{form.names[traced.changed[0]]}' in place, which is on a GPU; "
@@ -276,10 +278,10 @@ class Executor(_forks.Watched, Reports, Values):
             if self._training:
                 compat.note_step(self._optimizer)
             self._tree.note_step(traced.written)
-            names = self._form.names
         changed = len(traced.changed)
         for position, value in zip(traced.changed, results):
-            write_back(leaves[position], to_torch(value), names[position])
+            with torch.no_grad():
+                leaves[position].copy_(to_torch(value))
         outputs = results[changed : changed + traced.outputs]
         if inputs is not None:
             outputs = [to_torch(each) for each in outputs]

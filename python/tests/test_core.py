@@ -275,6 +275,7 @@ USES = {
     "load_state_dict": [{}],
     "read": ["x"],
     "report": ["", ""],
+    "returned_shape": [[2]],
     "run": [[host(1, 2)]],
     "run_here": [[host(1, 2)]],
     "save": ["/nowhere/file.slx"],

@@ -250,6 +250,21 @@ class TestCalls:
         with pytest.raises(ValueError, match="OutputMode.All"):
             sluice.inferenceModel(Changes(), options)(torch.zeros(4))
 
+    def test_refuse_it_before_the_step(self):
+        class Changes(torch.nn.Linear):
+            def forward(self, x, y):
+                y.add_(1)
+                return super().forward(x).square().mean()
+
+        net = Changes(6, 3)
+        before, options = bits(net), sluice.Options().deviceIterations(2)  # training returns the last batch
+        model = sluice.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+        x, y = torch.ones(4, 6), torch.ones(4)
+        for step in (model.compile, model):
+            with pytest.raises(ValueError, match=r"'y' in place, but the model returns only \(2,\) of \(4,\)"):
+                step(x, y)
+        assert bits(net) == before and torch.equal(y, torch.ones(4))
+
     def test_are_the_same_with_and_without_defaults(self):
         class Defaults(torch.nn.Module):
             def forward(self, x, mask=None, scale=torch.tensor([2.0]), flag=False, *, name="n"):
