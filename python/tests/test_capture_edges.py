@@ -66,6 +66,11 @@ VALUES = {
     "median_along": (lambda x: x.median(1)[0], MEDIANS),
     "median_places": (lambda x: x.median(1, keepdim=True)[1], MEDIANS),
     "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
+    "nothing_apart": (
+        lambda x: torch.stack([loss(x[:, :0], x[:, :0]) for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss)]),
+        torch.ones(1, 2, 3),
+    ),
+    "no_logits": (lambda x: F.binary_cross_entropy_with_logits(x[:, :0], x[:, :0]), torch.ones(1, 2, 3)),
     "no_likelihood_counts": (lambda x: F.nll_loss(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
 }
 

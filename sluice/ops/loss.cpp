@@ -42,11 +42,7 @@ Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction) {
   if (reduction == Reduction::None) {
     return terms;
   }
-  // reduce_mean of nothing would be 0 / 0.
-  if (reduction == Reduction::Sum || b.shape(terms).elements() == 0) {
-    return reduceSum(b, terms, {});
-  }
-  return reduceMean(b, terms, {});
+  return reduction == Reduction::Sum ? reduceSum(b, terms, {}) : reduceMean(b, terms, {});
 }
 
 std::vector<TensorType> inferPairLoss(const ir::OpView& op) {

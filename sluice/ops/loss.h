@@ -23,7 +23,7 @@ Reduction reductionOf(const ir::OpView& op);
 
 /// The type of a loss whose terms have type `terms`.
 TensorType reducedType(const ir::OpView& op, TensorType terms);
-/// Appends the reduction of the terms; the mean of no terms is 0.
+/// Appends the reduction of the terms; the mean of no terms is NaN.
 Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction);
 
 /// A loss of two float operands (prediction, target) of one type, term by term.

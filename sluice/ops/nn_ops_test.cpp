@@ -302,10 +302,13 @@ TEST(NllLoss, TheMeanOfNoTermsIsNoNumberAndHasNoGradient) {
       run(kNllLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::I64, {0})}).at(0)));
 }
 
-TEST(PairLosses, HaveAMeanOfZeroOfNothing) {
-  EXPECT_EQ(
-      run(kMseLoss, {HostTensor(DType::F32, {0, 2}), HostTensor(DType::F32, {0, 2})}).toDoubles(),
-      (Doubles{0}));
+TEST(PairLosses, TheMeanOfNothingIsNoNumber) {
+  const HostTensor none(DType::F32, {0, 2});
+  for (const ir::OpDef* def : {&kMseLoss, &kL1Loss, &kBceLoss, &kBceWithLogitsLoss}) {
+    EXPECT_TRUE(std::isnan(run(*def, {none, none}).at(0))) << def->name;
+    EXPECT_EQ(run(*def, {none, none}, {{"reduction", "sum"}}).toDoubles(), (Doubles{0}))
+        << def->name;
+  }
 }
 
 TEST(NllLoss, ClassesAreAxisOne) {
