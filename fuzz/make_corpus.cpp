@@ -122,6 +122,19 @@ std::string archive(const std::vector<Member>& members) {
   return local + central + end;
 }
 
+/// An archive of one member, with the end of one that has more than 4 GiB.
+std::string with64Bits(std::string archive) {
+  const std::size_t end = archive.rfind("PK\x05\x06");
+  const std::size_t directory = archive.find("PK\x01\x02");
+  const std::string one = littleEndian(1, 8);
+  const std::string record = "PK\x06\x06" + littleEndian(44, 8) + std::string(12, '\0') + one +
+                             one + littleEndian(end - directory, 8) + littleEndian(directory, 8);
+  const std::string place =
+      "PK\x06\x07" + littleEndian(0, 4) + littleEndian(end, 8) + littleEndian(1, 4);
+  archive.replace(end + 8, 12, 12, '\xff');
+  return archive.insert(end, record + place);
+}
+
 std::string idx(char type, const std::vector<char>& dims, std::size_t bytes) {
   std::string file = {0, 0, type, static_cast<char>(dims.size())};
   for (const char dim : dims) {
@@ -141,6 +154,7 @@ void addDataFiles(Corpus& corpus) {
   corpus.add("fuzz_npy", "floats", floats);
   corpus.add("fuzz_npy", "bools", data::npyBytes(numbers(DType::Bool, Shape{3})));
   corpus.add("fuzz_npy", "archive", archive({{"a.npy", floats, false}, {"b.npy", whole, true}}));
+  corpus.add("fuzz_npy", "archive64", with64Bits(archive({{"a.npy", floats, false}})));
   const std::string options{3, 2, 2, 6, 0, 0};  // see tokens_fuzz.cpp
   corpus.add("fuzz_tokens", "windows", options + bytesOf(numbers(DType::U16, Shape{11})));
   corpus.add("fuzz_tokens", "vocabulary", std::string{2, 0, 0, 4, 1, 4} + std::string(9, '\3'));
@@ -248,9 +262,10 @@ void addCommandLines(Corpus& corpus) {
 
 // --- graphs ------------------------------------------------------------------
 
-std::string fromText(const std::string& graph) {
+std::string fromText(const std::string& graph, const std::string& domains = "") {
   ::onnx::ModelProto model;
-  const std::string text = "<ir_version: 8, opset_import: [\"\" : 17]>\n" + graph;
+  const std::string text =
+      fmt::format("<ir_version: 8, opset_import: [\"\" : 17{}]>\n", domains) + graph;
   const auto status = ::onnx::OnnxParser::Parse(model, text.c_str());
   if (!status.IsOK()) {
     raise<InvalidArgument>("{}: {}", graph, status.ErrorMessage());
@@ -286,6 +301,19 @@ void addOnnx(Corpus& corpus) {
       y = Loop(n, , x)<body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w)
         { d = Identity(c) w = Add(v, v) }>
     })"));
+  addModel(corpus,
+           "calls",
+           fromText(R"(
+    calls (float[2] x) => (float[2] y) {
+      a = o.shift(x)
+      y = o.shift(a)
+    }
+    <domain: "o", opset_import: ["" : 17]>
+    shift (v) => (r) {
+      c = Constant<value: tensor = float[2] {1, 2}>()
+      r = Add(v, c)
+    })",
+                    ", \"o\" : 1"));
   addModel(corpus, "lstm", fromText(R"(
     lstm (float[2, 1, 3] x, float[1, 8, 3] w, float[1, 8, 2] r) => (float[2, 1, 1, 2] y) {
       y = LSTM<hidden_size = 2>(x, w, r)

@@ -1,8 +1,10 @@
 #include "sluice/api/executable_file.h"
 
 #include <array>
+#include <charconv>
 #include <deque>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +23,8 @@ constexpr std::string_view kMagic = "SLUICEex";
 constexpr std::size_t kTensorAlignment = 64;
 constexpr std::string_view kModelPrefix = "model/";
 constexpr std::string_view kOptimizerPrefix = "optimizer/";
+constexpr std::string_view kReplicaPrefix = "replica";
+constexpr std::size_t kMostReplicas = 1 << 16;
 
 SectionFile::Expected executableFormat() {
   return {.magic = kMagic,
@@ -71,25 +75,34 @@ NamedTensors flatState(const TrainingState& state) {
   }
   for (std::size_t r = 0; r < state.replicas.size(); ++r) {
     for (const auto& [name, tensor] : state.replicas[r]) {
-      all.emplace(fmt::format("replica{}/{}", r + 1, name), tensor);
+      all.emplace(fmt::format("{}{}/{}", kReplicaPrefix, r + 1, name), tensor);
     }
   }
   return all;
 }
 
+/// The tensors of which "replica2/norm.running_mean" is one; nullptr if the name has another form.
+NamedTensors* replicaOf(TrainingState& state, std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (!name.starts_with(kReplicaPrefix) || slash == std::string_view::npos) {
+    return nullptr;
+  }
+  const std::string_view digits = name.substr(0, slash).substr(kReplicaPrefix.size());
+  std::size_t replica = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), replica);
+  const bool known = error == std::errc() && end == digits.end() && !digits.starts_with('0') &&
+                     replica >= 1 && replica <= state.replicas.size();
+  return known ? &state.replicas[replica - 1] : nullptr;
+}
+
 void placeTensor(StoredState& stored, std::string_view name, HostTensor tensor, ByteReader& in) {
   if (name.starts_with(kModelPrefix)) {
     stored.state.model.emplace(name.substr(kModelPrefix.size()), std::move(tensor));
-    return;
+  } else if (NamedTensors* replica = replicaOf(stored.state, name)) {
+    replica->emplace(name.substr(name.find('/') + 1), std::move(tensor));
+  } else {
+    in.fail(fmt::format("'{}' is no tensor of a state", name));
   }
-  for (std::size_t r = 0; r < stored.state.replicas.size(); ++r) {
-    const std::string prefix = fmt::format("replica{}/", r + 1);
-    if (name.starts_with(prefix)) {
-      stored.state.replicas[r].emplace(name.substr(prefix.size()), std::move(tensor));
-      return;
-    }
-  }
-  in.fail(fmt::format("'{}' is no tensor of a state", name));
 }
 
 }  // namespace
@@ -279,9 +292,14 @@ StoredState ExecutableFile::state() const {
         in.within(0, std::numeric_limits<std::int64_t>::max(), "the number of a micro-batch");
     stored.state.run = in.text();
     stored.state.rule = in.text();
-    stored.state.replicas.resize(in.count("replicas"));
+    const std::size_t replicas = in.count("replicas");
+    if (replicas > kMostReplicas) {
+      in.fail(fmt::format("it has {} replicas, expected at most {}", replicas, kMostReplicas));
+    }
+    stored.state.replicas.resize(replicas);
     const std::size_t count = in.count("tensors");
     NamedTensors optimizer;
+    std::uint64_t used = 0;  // tensors lie one after the other, so that all together fit the file
     for (std::size_t i = 0; i < count; ++i) {
       const std::string name = in.text();
       const TensorType type = ir::readType(in);
@@ -291,6 +309,10 @@ StoredState ExecutableFile::state() const {
           type.bytes() > data.size() - offset) {
         in.fail(fmt::format("'{}', {} at {}, is not in the file", name, type.str(), offset));
       }
+      if (offset < used) {
+        in.fail(fmt::format("'{}' is at {}, expected at least {}", name, offset, used));
+      }
+      used = offset + type.bytes();
       // The file is mapped for reading; whoever gets the tensor copies it.
       auto* bytes = const_cast<std::byte*>(  // NOLINT(cppcoreguidelines-pro-type-const-cast)
           reinterpret_cast<const std::byte*>(data.data() + offset));

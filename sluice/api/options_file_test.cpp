@@ -120,6 +120,11 @@ TEST_F(Variables, ThatCannotBeReadAreConfigFileErrors) {
   EXPECT_THAT(
       messageFor((R"({"threads": )" + std::string(40, '[') + std::string(40, ']') + "}").c_str()),
       HasSubstr("nested too deeply"));
+  std::string many = R"({"threads": [)";
+  for (int i = 0; i < 300'000; ++i) {
+    many += "[],";
+  }
+  EXPECT_THAT(messageFor((many + "1]}").c_str()), HasSubstr("more than 16384 keys"));
 }
 
 class OptionsFile : public ::testing::Test {

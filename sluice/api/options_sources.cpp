@@ -74,10 +74,15 @@ std::vector<OptionValue> argumentsOf(const Json& json, const std::string& key) {
 
 /// Parses with the library's exceptions off: text of any kind is data here.
 Json parsedObject(std::string_view text, std::string_view source) {
-  // Nested deeper than any option needs; refused before the values are copied.
-  const auto shallow = [](int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
+  // Deeper or more than any options need; refused before the values are copied and compared.
+  constexpr int kMostValues = 1 << 14;
+  int values = 0;
+  const auto shallow = [&](int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
     if (depth > 16) {
       raise<InvalidArgument>("nested too deeply");
+    }
+    if (++values > kMostValues) {
+      raise<InvalidArgument>("more than {} keys, values and brackets", kMostValues);
     }
     return true;
   };

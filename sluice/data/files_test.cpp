@@ -191,8 +191,53 @@ TEST(Npz, ArraysHaveDifferentNames) {
               HasSubstr("'x.npz': the array 'a' comes twice"));
 }
 
+std::string littleEndianOf(std::uint64_t value, std::size_t bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    text += static_cast<char>(value >> (8 * i));
+  }
+  return text;
+}
+
+/// The archive with the end of one that has more than 4 GiB.
+std::string archive64() {
+  std::string bytes = fromHex(kArchive);
+  const std::size_t end = bytes.rfind("PK\5\6");
+  const auto number = [&](std::size_t at, std::size_t count) {
+    std::uint64_t value = 0;
+    for (std::size_t i = count; i-- > 0;) {
+      value = value << 8U | static_cast<unsigned char>(bytes[end + at + i]);
+    }
+    return value;
+  };
+  const std::string count = littleEndianOf(number(10, 2), 8);
+  std::string end64 = "PK\6\6" + littleEndianOf(44, 8) + std::string(12, '\0');  // versions, disks
+  end64 += count + count + littleEndianOf(number(12, 4), 8) + littleEndianOf(number(16, 4), 8);
+  end64 += "PK\6\7" + littleEndianOf(0, 4) + littleEndianOf(end, 8) + littleEndianOf(1, 4);
+  bytes.replace(end + 8, 12, 12, '\xff');  // counts, size and offset
+  return bytes.insert(end, end64);
+}
+
+TEST(Npz, Of64BitsIsRead) {
+  const std::string bytes = archive64();
+  const auto arrays = parseNpz(bytes, "t");
+  ASSERT_EQ(arrays.size(), 2U);
+  EXPECT_EQ(arrays.at("b").toDoubles(), (Doubles{1, -2}));
+  const std::size_t place = bytes.rfind("PK\6\7") + 8;
+  std::string elsewhere = bytes;
+  elsewhere.replace(place, 8, littleEndianOf(0, 8));
+  EXPECT_THAT(failure<FileError>([&] { parseNpz(elsewhere, "x.npz"); }),
+              HasSubstr("the 64-bit end of its directory is damaged"));
+  elsewhere.replace(place, 8, littleEndianOf(bytes.size() - 55, 8));
+  EXPECT_THAT(failure<FileError>([&] { parseNpz(elsewhere, "x.npz"); }),
+              HasSubstr("'x.npz' is too short: the 64-bit end of its directory"));
+  std::string many = bytes;
+  many.replace(bytes.rfind("PK\6\6") + 32, 8, 8, '\xff');
+  EXPECT_THAT(failure<FileError>([&] { parseNpz(many, "x.npz"); }), HasSubstr("its directory"));
+}
+
 TEST(Npz, EveryTruncationAndFlippedByteIsReadOrRefused) {
-  const std::string whole = fromHex(kArchive);
+  const std::string whole = archive64();
   for (std::size_t n = 0; n < whole.size(); ++n) {
     EXPECT_THROW(parseNpz(whole.substr(0, n), "t"), FileError) << n;
   }

@@ -2,7 +2,8 @@
 //
 //   [local header, name, extra, data] ... [entry, name, extra, comment] ... [end of directory]
 //
-// A size of 0xffffffff stands in a 64-bit extra field instead.
+// A size of 0xffffffff stands in a 64-bit extra field instead. An archive of more than 4 GiB or
+// 65,535 entries has a second end in front of the other, and between them 20 bytes that say where.
 #include <algorithm>
 #include <limits>
 
@@ -23,6 +24,8 @@ constexpr std::uint64_t kIn64Bits = 0xffffffff;
 constexpr std::size_t kLocalHeader = 30;
 constexpr std::size_t kEntryHeader = 46;
 constexpr std::size_t kEndHeader = 22;
+constexpr std::size_t kEnd64Header = 56;
+constexpr std::size_t kEnd64Place = 20;
 
 struct Entry {
   std::string name;
@@ -33,14 +36,17 @@ struct Entry {
   std::uint64_t offset = 0;  // of its local header
 };
 
+struct Directory {
+  std::uint64_t count = 0;  // of entries
+  std::uint64_t at = 0;
+};
+
 class Archive {
  public:
   Archive(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
 
   std::vector<Entry> entries() const {
-    const std::size_t end = endOfDirectory();
-    const std::uint64_t count = littleEndian(bytes_, end + 10, 2);
-    std::uint64_t at = littleEndian(bytes_, end + 16, 4);
+    auto [count, at] = directory();
     std::vector<Entry> all;
     for (std::uint64_t i = 0; i < count; ++i) {
       require(at, kEntryHeader, "its directory");
@@ -116,6 +122,18 @@ class Archive {
       raise<FileError>("'{}' is not an .npz file: it has no directory of a zip archive", name_);
     }
     return end;
+  }
+  Directory directory() const {
+    const std::size_t end = endOfDirectory();
+    if (end < kEnd64Place || !bytes_.substr(end - kEnd64Place).starts_with("PK\6\7"sv)) {
+      return {littleEndian(bytes_, end + 10, 2), littleEndian(bytes_, end + 16, 4)};
+    }
+    const std::uint64_t at = littleEndian(bytes_, end - kEnd64Place + 8, 8);
+    require(at, kEnd64Header, "the 64-bit end of its directory");
+    if (!bytes_.substr(at).starts_with("PK\6\6"sv)) {
+      damaged("the 64-bit end of its directory");
+    }
+    return {littleEndian(bytes_, at + 32, 8), littleEndian(bytes_, at + 48, 8)};
   }
   /// The 64-bit values stand in a fixed order, and only those that the entry itself lacks.
   void readExtra(Entry& entry, std::string_view extra) const {

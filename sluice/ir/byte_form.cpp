@@ -96,6 +96,10 @@ void writeAttrs(ByteWriter& out, const Attrs& attrs) {
 Attrs AttrReader::read(ByteReader& in, const OpDef& def) {
   Attrs attrs;
   const std::size_t count = in.count("attributes");
+  if (count > def.attrs.size()) {
+    in.fail(fmt::format(
+        "{} has {} attributes, expected at most {}", def.name, count, def.attrs.size()));
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = in.text();
     attrs.set(NamedAttr(name, readAttr(in)));

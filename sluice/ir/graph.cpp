@@ -9,6 +9,13 @@
 #include "sluice/base/error.h"
 
 namespace sluice::ir {
+namespace {
+
+// Their names are compared one by one.
+constexpr std::size_t kMostOutputs = 1 << 15;
+constexpr std::size_t kMostBlocks = 1 << 13;
+
+}  // namespace
 
 std::string_view name(Pass pass) {
   static constexpr std::array<std::string_view, 3> kNames = {"forward", "backward", "update"};
@@ -253,6 +260,9 @@ void Graph::addOutput(std::string name, Value value) {
   if (std::ranges::find(outputs_, name, &Output::name) != outputs_.end()) {
     raise<InvalidArgument>("graph '{}' already has an output named '{}'", name_, name);
   }
+  if (outputs_.size() == kMostOutputs) {
+    raise<InvalidArgument>("graph '{}' has more than {} outputs", name_, kMostOutputs);
+  }
   ++changes_.count;
   outputs_.push_back({std::move(name), value});
 }
@@ -306,6 +316,9 @@ std::int32_t Graph::blockIndex(std::string_view name) {
   const auto found = std::ranges::find(blocks_, name);
   const auto index = static_cast<std::int32_t>(found - blocks_.begin());
   if (found == blocks_.end()) {
+    if (blocks_.size() == kMostBlocks) {
+      raise<InvalidArgument>("graph '{}' has more than {} blocks", name_, kMostBlocks);
+    }
     ++changes_.count;
     blocks_.emplace_back(name);
   }

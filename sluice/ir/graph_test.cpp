@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <memory>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -295,6 +296,27 @@ TEST(Graph, OutputsHaveUniqueNamesAndRealValues) {
   expectThrows<InvalidArgument>([&] { graph.addOutput("out", x); },
                                 "'net' already has an output named 'out'");
   expectThrows<InternalError>([&] { graph.addOutput("other", {x.op, 1}); }, "has no output 1");
+}
+
+TEST(Graph, HasALimitedNumberOfOutputsAndBlocks) {
+  Graph graph("net");
+  GraphBuilder b(graph);
+  const Value x = b.input("x", f32({2}));
+  expectThrows<InvalidArgument>(
+      [&] {
+        for (int i = 0; i < 1'000'000; ++i) {
+          graph.addOutput("out" + std::to_string(i), x);
+        }
+      },
+      "'net' has more than 32768 outputs");
+  expectThrows<InvalidArgument>(
+      [&] {
+        for (int i = 0; i < 1'000'000; ++i) {
+          graph.blockIndex("block" + std::to_string(i));
+        }
+      },
+      "'net' has more than 8192 blocks");
+  EXPECT_EQ(graph.blockIndex("block8191"), 8191);
 }
 
 TEST(Graph, VariablesAreAddedOnce) {

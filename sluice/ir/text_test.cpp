@@ -2,11 +2,14 @@
 #include <bit>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/base/byte_code.h"
 #include "sluice/base/error.h"
+#include "sluice/ir/byte_form.h"
 #include "sluice/ir/dot.h"
 #include "sluice/ir/graph.h"
 #include "sluice/ir/number_text.h"
@@ -344,6 +347,24 @@ TEST(Parser, LimitsTheResultsOfAnOp) {
 TEST(Parser, RefusesEveryPrefixOfAGraph) {
   for (std::size_t length = 0; length + 2 < kExample.size(); ++length) {
     EXPECT_THROW(parseToy(kExample.substr(0, length)), InvalidArgument) << length;
+  }
+}
+
+/// Attributes are kept sorted, so a million of them would take minutes.
+TEST(ByteForm, HasNoMoreAttributesThanTheOp) {
+  ByteWriter out;
+  out.number(std::uint64_t{1'000'000});
+  for (int i = 0; i < 1'000'000; ++i) {
+    out.text(std::to_string(i));
+    out.number(static_cast<std::int32_t>(AttrKind::Int));
+    out.number(i);
+  }
+  ByteReader in(out.bytes(), "file 'x'");
+  try {
+    AttrReader(toy::ops()).read(in, toy::kSplit);
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("1000000 attributes, expected at most 1"));
   }
 }
 

@@ -27,7 +27,9 @@ struct ImportLimits {
   std::int64_t runs = 10'000;  ///< runs of a body that is unrolled; each is a copy of its ops
   std::int64_t rolledRuns = 1'000'000;  ///< runs of a body that is one loop
   std::size_t bodies = 100'000;         ///< runs of all bodies and calls of all functions together
-  std::size_t ops = 300'000;            ///< ops of the graph after bodies are inlined
+  /// Size of their nodes, counted in each run and call; tensors are shared and count nothing.
+  std::size_t bodyBytes = std::size_t{256} << 20U;
+  std::size_t ops = 300'000;  ///< ops of the graph after bodies are inlined
   std::size_t constantBytes = std::size_t{192}
                               << 20U;  ///< total size of the tensors that are computed meanwhile
   double constantWork = 2e9;  ///< flops and bytes read and written to compute those tensors

@@ -1,6 +1,7 @@
 #include "sluice/onnx/graph_importer.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include <fmt/ranges.h>
 #include <onnx/defs/schema.h>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int kOldestOpset = 1;
 constexpr int kMaxDepth = 32;
+constexpr int kMostOpsets = 256;
 
 /// "node 'conv1' (Conv-11)".
 std::string describe(const pb::NodeProto& node) {
@@ -51,6 +53,58 @@ std::string customHint(const std::string& domain, int version) {
       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
+/// In memory, of what is not shared.
+std::size_t bytesOf(const ir::Attr& attr) {
+  if (const auto* text = std::get_if<std::string>(&attr)) {
+    return text->size();
+  }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&attr)) {
+    std::size_t bytes = 0;
+    for (const std::string& text : *texts) {
+      bytes += sizeof(text) + text.size();
+    }
+    return bytes;
+  }
+  if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&attr)) {
+    return numbers->size() * sizeof(std::int64_t);
+  }
+  const auto* numbers = std::get_if<std::vector<double>>(&attr);
+  return numbers == nullptr ? sizeof(ir::Attr) : numbers->size() * sizeof(double);
+}
+
+/// Tensors are shared, and the nodes of bodies count by themselves.
+std::size_t ownBytesOf(const pb::NodeProto& node) {
+  std::size_t bytes = node.ByteSizeLong();
+  for (const pb::AttributeProto& attr : node.attribute()) {
+    bytes -= attr.has_t() ? attr.t().ByteSizeLong() : 0;
+    bytes -= attr.has_g() ? attr.g().ByteSizeLong() : 0;
+    bytes += sizeof(std::int64_t) * static_cast<std::size_t>(attr.ints_size());
+    bytes += sizeof(double) * static_cast<std::size_t>(attr.floats_size());
+  }
+  return bytes;
+}
+
+/// Of names, or of what has names.
+std::size_t bytesOfNames(const auto& list) {
+  std::size_t bytes = sizeof(Value) * static_cast<std::size_t>(list.size());
+  for (const auto& item : list) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(item)>, std::string>) {
+      bytes += item.size();
+    } else {
+      bytes += item.name().size();
+    }
+  }
+  return bytes;
+}
+
+/// Every scope has them.
+void requireFewOpsets(const auto& opsets) {
+  if (opsets.size() > kMostOpsets) {
+    raise<InvalidArgument>(
+        "{} opsets are imported, expected at most {}", opsets.size(), kMostOpsets);
+  }
+}
+
 class DepthGuard {
  public:
   explicit DepthGuard(int& depth) : depth_(depth) {
@@ -74,9 +128,13 @@ GraphImporter::GraphImporter(const pb::ModelProto& model,
                              std::filesystem::path folder)
     : model_(model),
       options_(options),
-      folder_(std::move(folder)),
       graph_(model.graph().name()),
-      builder_(graph_) {}
+      builder_(graph_),
+      external_(std::move(folder)) {
+  for (const pb::FunctionProto& function : model.functions()) {
+    ownFunctions_.try_emplace({domainOf(function.domain()), function.name()}, &function);
+  }
+}
 
 ImportedModel GraphImporter::run() {
   readOpsets();
@@ -118,6 +176,7 @@ ImportedModel GraphImporter::run() {
 }
 
 void GraphImporter::readOpsets() {
+  requireFewOpsets(model_.opset_import());
   for (const pb::OperatorSetIdProto& opset : model_.opset_import()) {
     const std::string domain = domainOf(opset.domain());
     const std::int64_t version = opset.version();
@@ -206,7 +265,7 @@ void GraphImporter::countWork(double work) {
   }
 }
 
-void GraphImporter::countBody() {
+void GraphImporter::countBody(std::size_t bytesOfNames) {
   if (++numBodies_ > options_.limits.bodies) {
     raise<Unsupported>(
         "bodies run and functions are called {} times so far, the limit for all together is {}: "
@@ -214,6 +273,33 @@ void GraphImporter::countBody() {
         numBodies_,
         options_.limits.bodies);
   }
+  countBodyBytes(bytesOfNames);
+}
+
+void GraphImporter::countBodyBytes(std::size_t bytes) {
+  bodyBytes_ += bytes;
+  if (bodyBytes_ > options_.limits.bodyBytes) {
+    raise<Unsupported>(
+        "bodies and functions have nodes and names of {} bytes so far, counted each time that they "
+        "run or are called, the limit is {}: raise ImportOptions::limits.bodyBytes",
+        bodyBytes_,
+        options_.limits.bodyBytes);
+  }
+}
+
+void GraphImporter::countBodyNode(const pb::NodeProto& node, const Scope& scope) {
+  const auto [known, isNew] = nodeBytes_.try_emplace(&node, 0);
+  if (isNew) {
+    known->second = ownBytesOf(node);
+  }
+  std::size_t bytes = known->second;
+  for (const pb::AttributeProto& attr : node.attribute()) {
+    if (scope.callAttrs != nullptr && !attr.ref_attr_name().empty()) {
+      const ir::Attr* given = scope.callAttrs->find(attr.ref_attr_name());
+      bytes += given == nullptr ? 0 : bytesOf(*given);
+    }
+  }
+  countBodyBytes(bytes);
 }
 
 std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::string>& inputs) {
@@ -285,6 +371,9 @@ void GraphImporter::importNode(const pb::NodeProto& node, Scope& scope) {
         "ImportOptions::limits.ops",
         graph_.numOps(),
         options_.limits.ops);
+  }
+  if (depth_ > 0) {
+    countBodyNode(node, scope);
   }
   const auto define = [&](const std::string& name, Scope::Tensor tensor) {
     if (!scope.tensors.emplace(name, std::move(tensor)).second) {
@@ -375,7 +464,8 @@ std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
                                               std::span<const Value> inputs,
                                               Scope& parent) {
   const DepthGuard guard(depth_);
-  countBody();
+  countBody(bytesOfNames(graph.input()) + bytesOfNames(graph.initializer()) +
+            bytesOfNames(graph.output()));
   if (inputs.size() != static_cast<std::size_t>(graph.input_size())) {
     raise<InvalidArgument>(
         "body '{}' has {} inputs, got {} values", graph.name(), graph.input_size(), inputs.size());
@@ -400,23 +490,22 @@ std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
 
 const pb::FunctionProto* GraphImporter::findFunction(const std::string& domain,
                                                      const std::string& op) const {
-  const auto found = std::ranges::find_if(model_.functions(), [&](const pb::FunctionProto& f) {
-    return f.name() == op && domainOf(f.domain()) == domain;
-  });
-  return found == model_.functions().end() ? nullptr : &*found;
+  const auto found = ownFunctions_.find({domain, op});
+  return found == ownFunctions_.end() ? nullptr : found->second;
 }
 
 std::vector<Value> GraphImporter::inlineFunction(const pb::FunctionProto& function,
                                                  std::span<const std::optional<Value>> inputs,
                                                  const ir::Attrs& attrs) {
   const DepthGuard guard(depth_);
-  countBody();
+  countBody(bytesOfNames(function.input()) + bytesOfNames(function.output()));
   if (inputs.size() > static_cast<std::size_t>(function.input_size())) {
     raise<InvalidArgument>("function {} has {} inputs, got {} values",
                            function.name(),
                            function.input_size(),
                            inputs.size());
   }
+  requireFewOpsets(function.opset_import());
   Scope scope{.callAttrs = &attrs};
   for (const pb::OperatorSetIdProto& opset : function.opset_import()) {
     scope.opsets[domainOf(opset.domain())] = opset.version();

@@ -55,7 +55,8 @@ class GraphImporter {
   Value read(Scope::Tensor& tensor);
   /// The tensor, whose name is `name`, as state without a gradient, unless it depends on inputs.
   Value readBuffer(Scope::Tensor& tensor, const std::string& name);
-  HostTensor initializerValue(const pb::TensorProto& proto) const;
+  /// The tensors of one proto share their elements, however often it is asked for.
+  HostTensor tensorOf(const pb::TensorProto& proto);
   /// The value, if it does not depend on inputs; else nullopt, and `inputs` has the inputs that it
   /// depends on.
   std::optional<HostTensor> evaluate(Value value, std::vector<std::string>& inputs);
@@ -74,7 +75,7 @@ class GraphImporter {
                                     std::span<const std::optional<Value>> inputs,
                                     const ir::Attrs& attrs);
   const pb::FunctionProto* findFunction(const std::string& domain, const std::string& op) const;
-  ir::Attrs attributes(const pb::NodeProto& node, const Scope& scope) const;
+  ir::Attrs attributes(const pb::NodeProto& node, const Scope& scope);
 
  private:
   /// A statistic that is computed from weights, and the op that represents it until all readers of
@@ -84,7 +85,11 @@ class GraphImporter {
     std::string name;
   };
 
-  void countBody();
+  /// A body or function that runs or is called once more.
+  void countBody(std::size_t bytesOfNames);
+  /// What is read again whenever it does.
+  void countBodyBytes(std::size_t bytes);
+  void countBodyNode(const pb::NodeProto& node, const Scope& scope);
   void readOpsets();
   /// Notes the names that batch norms read as statistics.
   void findStatistics(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes);
@@ -121,7 +126,6 @@ class GraphImporter {
 
   const pb::ModelProto& model_;
   const ImportOptions& options_;
-  std::filesystem::path folder_;
   ir::Graph graph_;
   ir::GraphBuilder builder_;
   Scope main_;
@@ -129,16 +133,22 @@ class GraphImporter {
   std::unordered_set<std::uint64_t> computed_;   // ops that depend on inputs or random numbers
   std::size_t classified_ = 0;                   // ids below were classified
   std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies are inlined repeatedly
+  std::unordered_map<const pb::TensorProto*, HostTensor> tensors_;  // of tensorOf
+  ExternalFiles external_;
   std::map<std::pair<const pb::TensorProto*, std::string>, Value> buffers_;  // also by alias
   std::unordered_set<std::string> statistics_;  // names that batch norms read as statistics
   std::vector<Pending> pending_;
   std::list<pb::FunctionProto> functions_;
   std::unordered_map<std::string, const pb::ValueInfoProto*> declared_;  // filled when first needed
+  std::map<std::pair<std::string, std::string>, const pb::FunctionProto*> ownFunctions_;
+  std::unordered_map<std::string, int> sameNames_;  // variables that wanted this name
   double constantBytes_ = 0;
   double constantWork_ = 0;
   std::vector<std::string> names_;  // tensors of the main graph in order
   int depth_ = 0;
   std::size_t numBodies_ = 0;
+  std::size_t bodyBytes_ = 0;
+  std::unordered_map<const pb::NodeProto*, std::size_t> nodeBytes_;  // of nodes in bodies
   std::size_t sequenceElements_ = 0;
 };
 

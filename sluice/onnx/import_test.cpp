@@ -308,7 +308,8 @@ TEST(OnnxImport, AnyByteButZeroIsTrue) {
   pb::TensorProto proto = toTensorProto(HostTensor(DType::Bool, Shape{3}), "mask");
   proto.set_raw_data(std::string("\x7b\0\x01", 3));
   const HostTensor expected = HostTensor::of<bool>(Shape{3}, {true, false, true});
-  EXPECT_TRUE(toHostTensor(proto, "").sameBits(expected));
+  ExternalFiles none("");
+  EXPECT_TRUE(toHostTensor(proto, none).sameBits(expected));
 }
 
 TEST(OnnxExport, InputsThatNobodyReadsAreLeftOut) {

@@ -74,8 +74,11 @@ const Scope::Tensor* GraphImporter::aliased(const pb::NodeProto& node, Scope& sc
   return tensor != nullptr && tensor->initializer != nullptr ? tensor : nullptr;
 }
 
-HostTensor GraphImporter::initializerValue(const pb::TensorProto& proto) const {
-  return toHostTensor(proto, folder_);
+HostTensor GraphImporter::tensorOf(const pb::TensorProto& proto) {
+  const auto known = tensors_.find(&proto);
+  return known != tensors_.end()
+             ? known->second
+             : tensors_.emplace(&proto, toHostTensor(proto, external_)).first->second;
 }
 
 Value GraphImporter::addVariable(std::string name,
@@ -84,8 +87,9 @@ Value GraphImporter::addVariable(std::string name,
                                  bool trainable) {
   // Bodies may use a name again for another tensor.
   const std::string wanted = name;
-  for (int i = 2; graph_.findVariable(name) != nullptr; ++i) {
-    name = fmt::format("{}_{}", wanted, i);
+  for (int& same = sameNames_.try_emplace(wanted, 1).first->second;
+       graph_.findVariable(name) != nullptr;) {
+    name = fmt::format("{}_{}", wanted, ++same);
   }
   const TensorType type = value.type();
   graph_.addVariable({.name = name,
@@ -114,7 +118,7 @@ Value GraphImporter::read(Scope::Tensor& tensor) {
   if (!known.valid() && isBuffer(*tensor.initializer)) {
     known = readBuffer(tensor, tensor.initializer->name());
   } else if (!known.valid()) {
-    HostTensor value = initializerValue(*tensor.initializer);
+    HostTensor value = tensorOf(*tensor.initializer);
     const bool variable = isFloat(value.dtype()) || tensor.initializer->doc_string() == kFrozenMark;
     known = variable ? addVariable(weightName(tensor),
                                    std::move(value),
@@ -136,7 +140,7 @@ Value GraphImporter::readBuffer(Scope::Tensor& tensor, const std::string& name) 
   Value& known = buffers_[{tensor.initializer, alias}];
   if (!known.valid()) {
     known = addVariable(alias.empty() ? tensor.initializer->name() : alias,
-                        initializerValue(*tensor.initializer),
+                        tensorOf(*tensor.initializer),
                         ir::VariableRole::Buffer,
                         false);
   }

@@ -1,5 +1,6 @@
 #include "sluice/onnx/proto.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -63,34 +64,6 @@ std::filesystem::path externalPath(const std::string& location,
     raise<FileError>("external data '{}' lies outside of the model's folder", location);
   }
   return file;
-}
-
-/// The size is compared before anything is allocated.
-HostTensor readExternal(const pb::TensorProto& proto,
-                        const TensorType& type,
-                        const std::filesystem::path& folder) {
-  const ExternalData data = externalData(proto);
-  if (data.length && *data.length != type.bytes()) {
-    raise<InvalidArgument>("external data '{}' has {} bytes, its type needs {}",
-                           data.location,
-                           *data.length,
-                           type.bytes());
-  }
-  try {
-    const InputFile file(externalPath(data.location, folder));
-    if (file.size() < data.offset || file.size() - data.offset < type.bytes()) {
-      raise<FileError>("it has {} bytes, which is fewer than {} bytes from {} on",
-                       file.size(),
-                       type.bytes(),
-                       data.offset);
-    }
-    HostTensor tensor(type);
-    file.read(data.offset, {tensor.bytes(), tensor.byteCount()});
-    return tensor;
-  } catch (Error& error) {
-    error.at(fmt::format("external data '{}'", data.location));
-    throw;
-  }
 }
 
 template <class T, class Field>
@@ -160,28 +133,71 @@ std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes) {
   return model;
 }
 
-HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::path& folder) {
+/// Sizes are compared before anything is allocated.
+HostTensor ExternalFiles::read(const pb::TensorProto& proto, const TensorType& type) {
+  const ExternalData data = externalData(proto);
+  if (data.length && *data.length != type.bytes()) {
+    raise<InvalidArgument>("external data '{}' has {} bytes, its type needs {}",
+                           data.location,
+                           *data.length,
+                           type.bytes());
+  }
+  try {
+    const std::filesystem::path path = externalPath(data.location, folder_);
+    const Place place = {path, data.offset, type.dtype, type.shape.elements()};
+    if (const auto known = tensors_.find(place); known != tensors_.end()) {
+      return known->second.reshaped(type.shape);
+    }
+    const InputFile file(path);
+    if (file.size() < data.offset || file.size() - data.offset < type.bytes()) {
+      raise<FileError>("it has {} bytes, which is fewer than {} bytes from {} on",
+                       file.size(),
+                       type.bytes(),
+                       data.offset);
+    }
+    std::uint64_t& taken = taken_[path];
+    if (type.bytes() > file.size() - std::min<std::uint64_t>(taken, file.size())) {
+      raise<FileError>(
+          "tensor '{}' of {} bytes from {} on overlaps others: they have {} of its {} bytes",
+          proto.name(),
+          type.bytes(),
+          data.offset,
+          taken,
+          file.size());
+    }
+    taken += type.bytes();
+    HostTensor tensor(type);
+    file.read(data.offset, {tensor.bytes(), tensor.byteCount()});
+    normalizeBools(tensor);
+    return tensors_.emplace(place, std::move(tensor)).first->second;
+  } catch (Error& error) {
+    error.at(fmt::format("external data '{}'", data.location));
+    throw;
+  }
+}
+
+HostTensor toHostTensor(const pb::TensorProto& proto, ExternalFiles& external) {
   const DType dtype = dtypeOf(proto.data_type());
   const TensorType type{dtype, Shape({proto.dims().begin(), proto.dims().end()})};
-  const bool external = proto.data_location() == pb::TensorProto::EXTERNAL;
+  const bool isExternal = proto.data_location() == pb::TensorProto::EXTERNAL;
   const std::int64_t elements = type.shape.elements();
   // Sizes are compared before anything is allocated: a few bytes can claim any shape.
-  if (!external && proto.has_raw_data() && proto.raw_data().size() != type.bytes()) {
+  if (!isExternal && proto.has_raw_data() && proto.raw_data().size() != type.bytes()) {
     raise<InvalidArgument>("tensor '{}' of {} needs {} bytes, has {}",
                            proto.name(),
                            type.str(),
                            type.bytes(),
                            proto.raw_data().size());
   }
-  if (!external && !proto.has_raw_data() && fieldSize(proto, dtype) != elements) {
+  if (!isExternal && !proto.has_raw_data() && fieldSize(proto, dtype) != elements) {
     raise<InvalidArgument>("tensor '{}' of {} needs {} elements, has {}",
                            proto.name(),
                            type.str(),
                            elements,
                            fieldSize(proto, dtype));
   }
-  if (external) {
-    return readExternal(proto, type, folder);
+  if (isExternal) {
+    return external.read(proto, type);
   }
   HostTensor tensor(type);
   if (proto.has_raw_data()) {

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include <onnx/onnx_pb.h>
 
@@ -23,9 +27,27 @@ std::string readModelFile(const std::filesystem::path& path, std::size_t limit);
 /// Throws FileError if the bytes are not a model.
 std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes);
 
+/// The files of external data of one model. Tensors of the same bytes of a file share their memory,
+/// and all others together have at most the size of the file.
+class ExternalFiles {
+ public:
+  /// Files lie in `folder`; an empty one has none.
+  explicit ExternalFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Throws FileError for data that is outside the folder, missing or too short.
+  HostTensor read(const pb::TensorProto& proto, const TensorType& type);
+
+ private:
+  using Place = std::tuple<std::filesystem::path, std::uint64_t, DType, std::int64_t>;
+
+  std::filesystem::path folder_;
+  std::map<Place, HostTensor> tensors_;  // by file, offset, type and number of elements
+  std::map<std::filesystem::path, std::uint64_t> taken_;  // bytes of files
+};
+
 /// Throws InvalidArgument if the data does not fit the type, Unsupported for types that Sluice does
-/// not have, and FileError for external data that is outside `folder`, missing or too short.
-HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::path& folder);
+/// not have, and FileError for wrong external data.
+HostTensor toHostTensor(const pb::TensorProto& proto, ExternalFiles& external);
 pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name);
 
 using ir::decimalDouble;  // attributes are meant as decimal numbers

@@ -19,7 +19,7 @@ std::vector<double> decimalDoubles(const google::protobuf::RepeatedField<float>&
 }
 
 /// Nothing for bodies, which stay in the proto.
-std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImporter& importer) {
+std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, GraphImporter& importer) {
   switch (proto.type()) {
     case pb::AttributeProto::FLOAT:
       return decimalDouble(proto.f());
@@ -28,7 +28,7 @@ std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImpor
     case pb::AttributeProto::STRING:
       return proto.s();
     case pb::AttributeProto::TENSOR:
-      return importer.initializerValue(proto.t());
+      return importer.tensorOf(proto.t());
     case pb::AttributeProto::FLOATS:
       return decimalDoubles(proto.floats());
     case pb::AttributeProto::INTS:
@@ -62,7 +62,12 @@ pb::TypeProto typeOf(const ir::Graph& graph, Value value) {
 
 }  // namespace
 
-ir::Attrs GraphImporter::attributes(const pb::NodeProto& node, const Scope& scope) const {
+ir::Attrs GraphImporter::attributes(const pb::NodeProto& node, const Scope& scope) {
+  constexpr int kMostAttrs = 1024;  // they are kept sorted
+  if (node.attribute_size() > kMostAttrs) {
+    raise<InvalidArgument>(
+        "the node has {} attributes, expected at most {}", node.attribute_size(), kMostAttrs);
+  }
   ir::Attrs attrs;
   for (const pb::AttributeProto& proto : node.attribute()) {
     if (isAnnotation(proto.name())) {
@@ -150,7 +155,7 @@ Value ProtoNode::buffer(std::size_t i) {
 std::optional<HostTensor> ProtoNode::tryConstant(std::size_t i, std::vector<std::string>& inputs) {
   const Scope::Tensor& found = tensor(i);
   if (found.initializer != nullptr) {
-    return importer_.initializerValue(*found.initializer);
+    return importer_.tensorOf(*found.initializer);
   }
   return importer_.evaluate(found.value, inputs);
 }

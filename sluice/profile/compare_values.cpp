@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,32 +18,80 @@
 namespace sluice::profile {
 namespace {
 
+using runtime::SharedText;
 using runtime::WrittenValue;
 
-/// Op, name, tensor, output, micro-batch, and the round and replica of a value that is written once
-/// per round. What is recomputed is written twice under the same key.
-using ValueKey = std::tuple<std::string_view,
-                            std::string_view,
-                            std::string_view,
+/// Numbers of op, name and tensor; output, micro-batch, and the round and replica of a value that
+/// is written once per round. What is recomputed is written twice under the same key.
+using ValueKey = std::tuple<std::size_t,
+                            std::size_t,
+                            std::size_t,
                             std::int32_t,
                             std::int64_t,
                             std::int32_t,
                             std::int32_t>;
 
-ValueKey keyOf(const WrittenValue& value) {
-  const bool once = value.microBatch < 0;
-  return {value.op,
-          value.name,
-          value.tensor,
-          value.output,
-          value.microBatch,
-          once ? value.round : 0,
-          once ? value.replica : 0};
-}
+/// Equal texts have one number. A text that many values share is compared with others only once.
+class TextNumbers {
+ public:
+  std::size_t of(const SharedText& text) {
+    const auto [known, isNew] = byPlace_.try_emplace(&text.str());
+    if (isNew) {
+      known->second = byText_.try_emplace(text.str(), byText_.size()).first->second;
+    }
+    return known->second;
+  }
+
+ private:
+  std::map<const std::string*, std::size_t> byPlace_;
+  std::map<std::string_view, std::size_t> byText_;
+};
+
+/// The values under one key of the second trace that have no partner yet.
+class Partners {
+ public:
+  void add(const WrittenValue& value) {
+    byContent_[contentOf(value)].push_back(values_.size());
+    values_.push_back(&value);
+    ++left_;
+  }
+  /// Takes the first one with the same type and elements.
+  bool takeEqual(const WrittenValue& value) {
+    const auto equal = byContent_.find(contentOf(value));
+    if (equal == byContent_.end() || equal->second.empty()) {
+      return false;
+    }
+    values_[equal->second.front()] = nullptr;
+    equal->second.pop_front();
+    --left_;
+    return true;
+  }
+  /// The first one; nullptr if there is none.
+  const WrittenValue* first() {
+    while (first_ < values_.size() && values_[first_] == nullptr) {
+      ++first_;
+    }
+    return first_ < values_.size() ? values_[first_] : nullptr;
+  }
+  void takeFirst() {
+    values_[first_] = nullptr;
+    --left_;
+  }
+  std::int64_t left() const { return left_; }
+
+ private:
+  using Content = std::pair<std::uint64_t, std::string>;
+  static Content contentOf(const WrittenValue& value) { return {value.hash, value.type.str()}; }
+
+  std::vector<const WrittenValue*> values_;               // nullptr: taken
+  std::map<Content, std::deque<std::size_t>> byContent_;  // those before takeFirst
+  std::size_t first_ = 0;
+  std::int64_t left_ = 0;
+};
 
 /// Copies between devices are noted as bytes in the layout of the device, which tell no elements.
 bool isCopy(const WrittenValue& value) {
-  return value.op == program::name(program::TaskKind::Transfer);
+  return value.op.str() == program::name(program::TaskKind::Transfer);
 }
 
 std::vector<double> elementsOf(const WrittenValue& value) {
@@ -128,16 +180,27 @@ class Comparing {
   }
 
  private:
+  ValueKey keyOf(const WrittenValue& value) {
+    const bool once = value.microBatch < 0;
+    return {texts_.of(value.op),
+            texts_.of(value.name),
+            texts_.of(value.tensor),
+            value.output,
+            value.microBatch,
+            once ? value.round : 0,
+            once ? value.replica : 0};
+  }
+
   /// Under one key equal values are a pair, whatever their order; the rest are pairs in order.
   void addStep(std::int32_t step) {
     const auto number = static_cast<std::size_t>(step);
-    std::map<ValueKey, std::vector<const WrittenValue*>> others;
+    std::map<ValueKey, Partners> others;
     const auto counts = [&](const WrittenValue& value) {
       return options_.exact() || !isCopy(value);
     };
     for (const WrittenValue& value : b_.writes[number]) {
       if (counts(value)) {
-        others[keyOf(value)].push_back(&value);
+        others[keyOf(value)].add(value);
       }
     }
     std::vector<const WrittenValue*> left;
@@ -146,33 +209,27 @@ class Comparing {
         continue;
       }
       const auto group = others.find(keyOf(value));
-      const auto isEqual = [&](const WrittenValue* other) {
-        return other->hash == value.hash && other->type == value.type;
-      };
       if (group == others.end()) {
         ++result_.onlyFirst;
-      } else if (const auto same = std::ranges::find_if(group->second, isEqual);
-                 same != group->second.end()) {
+      } else if (group->second.takeEqual(value)) {
         ++result_.compared;
-        group->second.erase(same);
       } else {
         left.push_back(&value);
       }
     }
     for (const WrittenValue* value : left) {
-      std::vector<const WrittenValue*>& group = others.find(keyOf(*value))->second;
-      const bool otherLayout =
-          !group.empty() && isCopy(*value) && value->type != group.front()->type;
-      if (group.empty() || otherLayout) {
-        ++result_.onlyFirst;
+      Partners& group = others.find(keyOf(*value))->second;
+      const WrittenValue* other = group.first();
+      if (other == nullptr || (isCopy(*value) && value->type != other->type)) {
+        ++result_.onlyFirst;  // or its layout is another
         continue;
       }
       ++result_.compared;
-      compare(*value, *group.front(), step);
-      group.erase(group.begin());
+      compare(*value, *other, step);
+      group.takeFirst();
     }
     for (const auto& [key, group] : others) {
-      result_.onlySecond += std::ssize(group);
+      result_.onlySecond += group.left();
     }
   }
 
@@ -189,9 +246,9 @@ class Comparing {
       return;
     }
     ValueDifference& first = result_.first.emplace();
-    first.op = a.op;
-    first.name = a.name;
-    first.tensor = a.tensor;
+    first.op = a.op.str();
+    first.name = a.name.str();
+    first.tensor = a.tensor.str();
     first.output = a.output;
     first.firstType = a.type.str();
     first.secondType = b.type.str();
@@ -207,6 +264,7 @@ class Comparing {
   const Trace& a_;
   const Trace& b_;
   const CompareOptions& options_;
+  TextNumbers texts_;
   ValueComparison result_;
 };
 

@@ -145,6 +145,24 @@ TEST(CompareValues, CountsWhatOnlyOneRunHas) {
   EXPECT_EQ(found.onlySecond, 1);
 }
 
+/// Of one name, and none is equal: pairs in the order of the traces.
+TEST(CompareValues, OfManyValuesUnderOneNameIsDoneAtOnce) {
+  constexpr std::uint64_t kValues = 200'000;
+  const auto many = [&](std::uint64_t hash) {
+    Trace trace(twoStageProgram());
+    std::vector<WrittenValue>& step = trace.writes.emplace_back(
+        kValues,
+        WrittenValue{.op = "add", .name = std::string(1 << 20, 'n'), .type = {}, .values = {}});
+    for (WrittenValue& value : step) {
+      value.hash = hash++;
+    }
+    return trace;
+  };
+  const ValueComparison found = compareValues(many(0), many(kValues - 1));
+  EXPECT_EQ(found.compared, static_cast<std::int64_t>(kValues));
+  EXPECT_EQ(found.different, static_cast<std::int64_t>(kValues) - 1);
+}
+
 TEST(CompareValues, ReportsATypeThatChanged) {
   const ValueComparison found = compareValues(sample(true), sample(true, {4, 5}));
   ASSERT_TRUE(found.first);
@@ -176,6 +194,23 @@ TEST(WriteLog, HashesElementsAndNotTheirStorage) {
   EXPECT_EQ(entries[0].hash, entries[1].hash);
   EXPECT_EQ(entries[0].values, entries[1].values);
   EXPECT_TRUE(log.take().empty());
+}
+
+TEST(TraceFile, HasTheNameOfManyValuesOnce) {
+  Trace trace(twoStageProgram());
+  trace.addStep(twoStageTimes(0));
+  const WrittenValue value{
+      .op = "add", .name = std::string(1 << 20, 'n'), .type = {DType::F32, Shape{1}}, .values = {}};
+  trace.writes.emplace_back(20, value);
+  const std::string bytes = traceBytes(trace);
+  EXPECT_LT(bytes.size(), std::size_t{2} << 20U);
+  const Trace back = parseTrace(bytes, "t");
+  ASSERT_EQ(back.writes[0].size(), 20U);
+  for (const WrittenValue& each : back.writes[0]) {
+    EXPECT_EQ(&each.op.str(), &back.writes[0][0].op.str());
+    EXPECT_EQ(&each.name.str(), &back.writes[0][0].name.str());
+    EXPECT_EQ(&each.tensor.str(), &back.writes[0][0].tensor.str());
+  }
 }
 
 TEST(TraceFile, KeepsWrittenValues) {

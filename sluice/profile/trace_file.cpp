@@ -29,6 +29,12 @@ constexpr std::int64_t kMostRounds = std::int64_t{1} << 30;
 constexpr std::int64_t kMostReplicas = 1 << 16;
 constexpr std::int64_t kMostDevices = 1 << 22;
 constexpr std::int64_t kLaneKinds = 8;
+// Reports have the names and the touches of every task that ran: so many for a file, and for each
+// of its bytes.
+constexpr std::size_t kNamesOfFile = std::size_t{64} << 20U;  // characters
+constexpr std::size_t kNamesOfByte = 256;
+constexpr std::size_t kTouchesOfFile = std::size_t{4} << 20U;
+constexpr std::size_t kTouchesOfByte = 16;
 
 std::uint64_t fixedAt(std::string_view bytes, std::size_t at, int count) {
   std::uint64_t value = 0;
@@ -171,7 +177,9 @@ std::uint64_t checksumOf(std::string_view body) {
 class TraceReader {
  public:
   TraceReader(std::string_view body, std::string_view file)
-      : in_(body, fmt::format("trace file '{}'", file)) {}
+      : in_(body, fmt::format("trace file '{}'", file)),
+        namesLeft_(kNamesOfFile + kNamesOfByte * body.size()),
+        touchesLeft_(kTouchesOfFile + kTouchesOfByte * body.size()) {}
 
   Trace read() {
     t_.name = in_.text();
@@ -255,6 +263,7 @@ class TraceReader {
     for (TracedTask& task : lane.tasks) {
       task.subject = in_.index(0, static_cast<std::int64_t>(t_.subjects.size()), "a subject");
       task.microBatch = in_.index(0, t_.microBatchesPerRound, "a micro-batch");
+      countNames(lane, task);
       task.waits.resize(in_.count("waits"));
       for (program::Wait& wait : task.waits) {
         wait.lane = in_.index(0, kMostRounds, "a lane");
@@ -268,6 +277,26 @@ class TraceReader {
         slot.slot = in_.index(0, t_.buffers[slot.buffer.index()].slots, "a slot");
       }
     }
+  }
+
+  /// Of a task or a kernel that is named once more.
+  void countNames(const TracedLane& lane, const TracedTask& task, std::size_t more = 0) {
+    const TracedSubject& subject = t_.subjectOf(task);
+    const std::size_t size =
+        t_.name.size() + lane.name.size() + subject.name.size() + subject.category.size() + more;
+    if (size > namesLeft_) {
+      in_.fail("its names are too long for as many tasks");
+    }
+    namesLeft_ -= size;
+  }
+
+  void countRun(const TracedLane& lane, const TracedTask& task) {
+    countNames(lane, task);
+    const std::size_t touches = t_.subjectOf(task).touches.size();
+    if (touches > touchesLeft_) {
+      in_.fail("its tasks touch too many buffers");
+    }
+    touchesLeft_ -= touches;
   }
 
   void requireWaits() {
@@ -352,6 +381,7 @@ class TraceReader {
                       .start = start,
                       .end = end,
                       .replica = replica});
+      countRun(t_.laneOf(step.back()), t_.taskOf(step.back()));
     }
   }
 
@@ -382,8 +412,10 @@ class TraceReader {
     time.task = in_.index(0, static_cast<std::int64_t>(lane.tasks.size()), "a task");
     time.round = in_.index(0, kMostRounds, "a round");
     time.replica = in_.index(0, t_.replicas, "a replica");
-    const auto kernels = t_.subjectOf(t_.taskOf(time)).kernels.size();
-    time.kernel = in_.index(0, static_cast<std::int64_t>(kernels), "a kernel");
+    const TracedTask& task = t_.taskOf(time);
+    const std::vector<TracedKernel>& kernels = t_.subjectOf(task).kernels;
+    time.kernel = in_.index(0, std::ssize(kernels), "a kernel");
+    countNames(lane, task, kernels[static_cast<std::size_t>(time.kernel)].name.size());
     time.start = before + in_.within(-kMostTime, kMostTime, "the begin of a kernel");
     const std::uint64_t length = in_.number();
     worked_ += static_cast<double>(length);
@@ -395,6 +427,8 @@ class TraceReader {
   }
 
   ByteReader in_;
+  std::size_t namesLeft_;
+  std::size_t touchesLeft_;
   Trace t_;
   double worked_ = 0;   // by all tasks
   double spanned_ = 0;  // by all steps on all devices

@@ -153,6 +153,29 @@ TEST(TraceFile, WithVeryLateRoundsTakesLittleMemory) {
   EXPECT_EQ(measureLatencies(back, back.steps[0]).roundTrip.max, 1250e-9);
 }
 
+/// A report would have the name for every task.
+TEST(TraceFile, WithLongNamesOrTouchesOfManyTasksIsRefused) {
+  const auto refusalOfRuns = [](std::size_t name, std::size_t touches, std::int32_t rounds) {
+    Trace trace(twoStageProgram());
+    trace.buffers = {{.name = "h", .device = 1, .bytes = 100, .slots = 2}};
+    for (TracedSubject& subject : trace.subjects) {
+      subject.name = std::string(name, 'n');
+      subject.touches.assign(touches, {.buffer = 0, .writes = true});
+    }
+    std::vector<runtime::TaskTime> times;
+    for (std::int32_t round = 0; round < rounds; ++round) {
+      const std::vector<runtime::TaskTime> more = twoStageTimes(1000 * round, round);
+      times.insert(times.end(), more.begin(), more.end());
+    }
+    trace.addStep(times);
+    return refusalOf(traceBytes(trace));
+  };
+  EXPECT_EQ(refusalOfRuns(200, 20, 2000), "accepted");
+  EXPECT_EQ(refusalOfRuns(100'000, 10'000, 2), "accepted");
+  EXPECT_THAT(refusalOfRuns(100'000, 1, 2000), HasSubstr("names are too long"));
+  EXPECT_THAT(refusalOfRuns(1, 10'000, 2000), HasSubstr("touch too many buffers"));
+}
+
 TEST(TraceFile, ThatIsMissingIsNamed) {
   EXPECT_THAT(testing::messageOf<FileError>([] { readTrace("/nowhere/run.slt"); }),
               HasSubstr("/nowhere/run.slt"));

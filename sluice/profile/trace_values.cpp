@@ -16,13 +16,13 @@ constexpr std::int64_t kMostRank = 64;
 using Name = std::tuple<std::string, std::string, std::string, std::int32_t, std::string>;
 
 Name nameOf(const WrittenValue& value) {
-  return {value.op, value.name, value.tensor, value.output, value.type.str()};
+  return {value.op.str(), value.name.str(), value.tensor.str(), value.output, value.type.str()};
 }
 
 void writeName(ByteWriter& out, const WrittenValue& value) {
-  out.text(value.op);
-  out.text(value.name);
-  out.text(value.tensor);
+  out.text(value.op.str());
+  out.text(value.name.str());
+  out.text(value.tensor.str());
   out.number(value.output);
   out.number(static_cast<std::int32_t>(value.type.dtype));
   out.number(std::uint64_t{value.type.shape.dims().size()});

@@ -169,17 +169,18 @@ void CheckedSegment::note(device::Queue& queue,
     device::copyOut(queue, copy_.data(), buffers[static_cast<std::size_t>(call.outputs[j])], bytes);
     const program::Buffer& written =
         turn.program->buffer(program::BufferId(segment_.calls[kernel].outputs[j]));
-    turn.writes->add({.op = std::string(call.def->name),
-                      .name = call.name,
-                      .tensor = written.region == program::Region::State ? written.name : "",
-                      .output = static_cast<std::int32_t>(j),
-                      .type = call.outputTypes[j],
-                      .microBatch = segment_.oncePerRound() ? -1 : turn.microBatch,
-                      .round = turn.round,
-                      .replica = turn.info.replica,
-                      .values = {}},
-                     layout,
-                     std::span(copy_).first(bytes));
+    turn.writes->add(
+        {.op = std::string(call.def->name),
+         .name = call.name,
+         .tensor = written.region == program::Region::State ? written.name : std::string(),
+         .output = static_cast<std::int32_t>(j),
+         .type = call.outputTypes[j],
+         .microBatch = segment_.oncePerRound() ? -1 : turn.microBatch,
+         .round = turn.round,
+         .replica = turn.info.replica,
+         .values = {}},
+        layout,
+        std::span(copy_).first(bytes));
   }
 }
 

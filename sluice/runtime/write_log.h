@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sluice/device/layout.h"
@@ -15,10 +17,24 @@
 
 namespace sluice::runtime {
 
+/// A text that copies share, so that a name is in memory once however often it was written.
+class SharedText {
+ public:
+  SharedText() : SharedText(std::string()) {}
+  SharedText(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
+  SharedText(const char* text) : SharedText(std::string(text)) {}
+
+  const std::string& str() const { return *text_; }
+  bool empty() const { return text_->empty(); }
+
+ private:
+  std::shared_ptr<const std::string> text_;
+};
+
 struct WrittenValue {
-  std::string op;    ///< "matmul", or the kind of a task that runs no kernel: "feed", "transfer"
-  std::string name;  ///< of the kernel, input, copy or sum
-  std::string tensor = {};  ///< the variable that is written; empty: none
+  SharedText op;    ///< "matmul", or the kind of a task that runs no kernel: "feed", "transfer"
+  SharedText name;  ///< of the kernel, input, copy or sum
+  SharedText tensor = {};  ///< the variable that is written; empty: none
   std::int32_t output = 0;
   TensorType type;
   std::int64_t microBatch = -1;  ///< of the step, over all replicas; -1: once per round

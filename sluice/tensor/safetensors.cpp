@@ -99,6 +99,7 @@ class HeaderGuard : public nlohmann::json_sax<json> {
   }
 
  private:
+  using Names = std::unordered_set<std::string>;
   static constexpr std::size_t kDepth = 3;  // header, tensor, shape, extent
 
   [[noreturn]] void refuse() const {
@@ -117,7 +118,7 @@ class HeaderGuard : public nlohmann::json_sax<json> {
     if (depth_ == kDepth) {
       refuse();
     }
-    names_[depth_++].clear();
+    names_[depth_++] = Names();  // clear() takes as long as the largest set of names did
     items_ = 0;
     return true;
   }
@@ -127,7 +128,7 @@ class HeaderGuard : public nlohmann::json_sax<json> {
   }
 
   std::string_view file_;
-  std::array<std::unordered_set<std::string>, kDepth> names_;  // of the open object, by depth
+  std::array<Names, kDepth> names_;  // of the open object, by depth
   std::size_t depth_ = 0;
   std::size_t items_ = 0;
 };

@@ -123,6 +123,22 @@ TEST(SafeTensors, OfManyNamesAreReadInTimeThatGrowsWithTheirNumber) {
   EXPECT_TRUE(content.tensors.contains("t99999"));
 }
 
+TEST(SafeTensors, BehindManyTextsAreReadInTimeThatGrowsWithTheirNumber) {
+  // If every tensor took as long as the texts, this would take an hour.
+  constexpr int kCount = 500'000;
+  std::string header = R"({"__metadata__":{"first":"")";
+  for (int i = 0; i < kCount; ++i) {
+    header += ",\"" + std::to_string(i) + R"(":"")";
+  }
+  header += "}";
+  for (int i = 0; i < kCount; ++i) {
+    header += ",\"t" + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  }
+  const SafeTensors content = parseSafeTensors(fileOf(header + "}"), "x");
+  EXPECT_EQ(content.tensors.size(), static_cast<std::size_t>(kCount));
+  EXPECT_EQ(content.metadata.size(), static_cast<std::size_t>(kCount) + 1);
+}
+
 TEST(SafeTensors, WithoutTensorsAreAFile) {
   expectSame(parseSafeTensors(serializeSafeTensors({}), "x"), {});
   expectSame(parseSafeTensors(fileOf("{} \n  "), "x"), {});

@@ -12,10 +12,15 @@ namespace {
 
 /// Above this no buffer can exist, and byte sizes of every dtype still fit in 63 bits.
 constexpr std::int64_t kMaxElements = std::numeric_limits<std::int64_t>::max() / 16;
+/// What every format of files has room for; some checks of axes compare each with each.
+constexpr std::size_t kMostExtents = 255;
 
 }  // namespace
 
 Shape::Shape(std::vector<std::int64_t> dims) {
+  if (dims.size() > kMostExtents) {
+    raise<InvalidArgument>("a shape of {} extents, expected at most {}", dims.size(), kMostExtents);
+  }
   bool zero = false;
   for (const std::int64_t d : dims) {
     if (d < 0) {

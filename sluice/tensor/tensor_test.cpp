@@ -57,6 +57,12 @@ TEST(Shape, NegativeExtentsAndOverflowAreRefused) {
   EXPECT_EQ(Shape{}.elements(), 1);
 }
 
+TEST(Shape, HasAtMost255Extents) {
+  EXPECT_EQ(Shape(std::vector<std::int64_t>(255, 1)).elements(), 1);
+  EXPECT_THAT(messageOf([] { Shape(std::vector<std::int64_t>(256, 1)); }),
+              ::testing::HasSubstr("256 extents, expected at most 255"));
+}
+
 TEST(Shape, BroadcastFollowsNumPy) {
   EXPECT_EQ(broadcast(Shape{8, 1, 3}, Shape{5, 1}), (Shape{8, 5, 3}));
   EXPECT_EQ(broadcast(Shape{}, Shape{4}), Shape{4});

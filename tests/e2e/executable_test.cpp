@@ -443,6 +443,53 @@ TEST_F(ChangedExecutable, ThatDescribesNoModelIsRefused) {
   }
 }
 
+TEST_F(ChangedExecutable, OfManyReplicasIsReadAtOnce) {
+  constexpr std::size_t kMost = 1 << 16;
+  const HostTensor none(TensorType{DType::F32, Shape{0}});
+  const auto with = [&](std::size_t replicas, int tensors) {
+    return ExecutableFile(changed([&](ExecutableContent& c) {
+             c.state->state.replicas.resize(replicas);
+             for (int i = 0; i < tensors; ++i) {
+               c.state->state.replicas.back().emplace(fmt::format("a/{}", i), none);
+             }
+           }))
+        .state();
+  };
+  const StoredState state = with(kMost, 20'000);
+  ASSERT_EQ(state.state.replicas.size(), kMost);
+  EXPECT_EQ(state.state.replicas.back().size(), 20'000U);
+  EXPECT_TRUE(state.state.replicas.back().contains("a/19999"));
+  EXPECT_THAT(messageOf<FileError>([&] { with(kMost + 1, 20'000); }),
+              AllOf(HasSubstr("65537 replicas"), HasSubstr("at most 65536")));
+}
+
+TEST_F(ChangedExecutable, WhoseTensorsShareBytesIsRefused) {
+  constexpr std::uint32_t kStateKind = 5;
+  constexpr std::uint32_t kStateDataKind = 6;
+  const std::string bytes = readFile(path());
+  const SectionFile sections(bytes, "s.slx", {.magic = "SLUICEex", .what = "executable"});
+  std::vector<std::string> contents;
+  contents.reserve(sections.entries().size());
+  SectionWriter writer("SLUICEex", sections.version());
+  for (const SectionFile::Entry& entry : sections.entries()) {
+    std::string& content = contents.emplace_back(sections.unpacked(entry));
+    if (entry.kind == kStateKind) {
+      constexpr std::string_view kName = "model/fc2.weight";
+      const std::size_t name = content.find(kName);
+      ASSERT_NE(name, std::string::npos);
+      const std::size_t offset = name + kName.size() + 4;  // dtype, rank, extents: a byte each
+      content.replace(offset, 2, 1, '\0');                 // 512 had two bytes
+    }
+    if (entry.kind != kStateSums) {
+      writer.add(entry.kind,
+                 content,
+                 entry.kind == kStateDataKind ? SectionForm::Mapped : SectionForm::Compressed);
+    }
+  }
+  EXPECT_THAT(messageOf<FileError>([&] { ExecutableFile(writer.bytes(), "s.slx").state(); }),
+              HasSubstr("'model/fc2.weight' is at 0, expected at least 460"));
+}
+
 TEST_F(ChangedExecutable, NeedsTheLibrariesOfItsCustomOps) {
   const auto with = [&](std::uint32_t abi) {
     return changed([abi](ExecutableContent& c) { c.customOps = {{"a.B.1", "liba.so", abi}}; });

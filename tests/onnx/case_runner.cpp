@@ -75,7 +75,8 @@ HostTensor readTensor(const fs::path& path) {
   if (!proto.ParseFromString(slurp(path))) {
     raise<FileError>("'{}' is no tensor", path.string());
   }
-  return onnx::toHostTensor(proto, path.parent_path());
+  onnx::ExternalFiles external(path.parent_path());
+  return onnx::toHostTensor(proto, external);
 }
 
 /// The standard's data files hold bfloat16 as the 16-bit integers of the same bits.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,9 +12,12 @@
 #include <onnx/defs/parser.h>
 #include <sys/resource.h>
 
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice::onnx {
 namespace {
@@ -362,6 +366,169 @@ TEST(HostileModels, WhoseConstantsAreManyAreRefusedTogether) {
                                 "h = Constant<value_float: float = 1e30>() "
                                 "s = MelWeightMatrix(b, l, q, f, h)")),
             "imported");
+}
+
+/// A function with one node and `attr` of it, called one time after the other.
+std::string callsWith(int calls, const std::string& op, const pb::AttributeProto& attr) {
+  pb::ModelProto model;
+  model.ParseFromString(
+      modelOf("<ir_version: 8, opset_import: [\"\" : 17, \"o\" : 1]>\n"
+              "main (float[2] x) => (float[2] y) { y = Neg(x) }\n"
+              "<domain: \"o\", opset_import: [\"\" : 17]> f () => (r) { r = " +
+              op + "() }"));
+  *model.mutable_functions(0)->mutable_node(0)->add_attribute() = attr;
+  for (int i = 0; i < calls; ++i) {
+    pb::NodeProto& call = *model.mutable_graph()->add_node();
+    call.set_op_type("f");
+    call.set_domain("o");
+    call.add_output("r" + std::to_string(i));
+    model.mutable_graph()->add_output()->set_name("r" + std::to_string(i));
+  }
+  return model.SerializeAsString();
+}
+
+TEST(HostileModels, ThatCallALargeConstantOftenHaveItOnce) {
+  pb::AttributeProto attr;
+  attr.set_name("value");
+  attr.set_type(pb::AttributeProto::TENSOR);
+  *attr.mutable_t() = toTensorProto(HostTensor(DType::F32, Shape{1 << 18}), "");
+  const std::string bytes = callsWith(1000, "Constant", attr);  // 1 GB in all, were they copies
+  const ImportedModel model = importModelBytes(std::as_bytes(std::span(bytes)));
+  std::set<const std::byte*> places;
+  for (const ir::OpId id : model.graph.order()) {
+    const ir::Op& op = model.graph.op(id);
+    if (op.is(ir::kConstant)) {
+      places.insert(op.attrs.tensor("value").bytes());
+    }
+  }
+  EXPECT_EQ(places.size(), 1U);
+}
+
+TEST(HostileModels, ThatCallLongListsOftenAreRefused) {
+  using ::testing::HasSubstr;
+  pb::AttributeProto attr;
+  attr.set_name("value_ints");
+  attr.set_type(pb::AttributeProto::INTS);
+  attr.mutable_ints()->Resize(1 << 17, 1);
+  EXPECT_EQ(refusalOf(callsWith(100, "Constant", attr)), "imported");
+  EXPECT_THAT(refusalOf(callsWith(300, "Constant", attr)), HasSubstr("limits.bodyBytes"));
+  EXPECT_EQ(refusalOf(callsWith(300, "Constant", attr), {.bodyBytes = 512U << 20U}), "imported");
+  // The list is the call's, and the nodes of the function refer to it.
+  pb::ModelProto model;
+  model.ParseFromString(callsWith(1, "Constant", attr));
+  pb::FunctionProto& function = *model.mutable_functions(0);
+  function.add_attribute("long");
+  pb::AttributeProto& reference = *function.mutable_node(0)->mutable_attribute(0);
+  reference.clear_ints();
+  reference.set_ref_attr_name("long");
+  for (int i = 0; i < 300; ++i) {
+    pb::NodeProto& more = *function.add_node();
+    more = function.node(0);
+    more.set_output(0, "m" + std::to_string(i));
+  }
+  pb::NodeProto& call = *model.mutable_graph()->mutable_node(1);
+  attr.set_name("long");
+  *call.add_attribute() = attr;
+  EXPECT_THAT(refusalOf(model.SerializeAsString()), HasSubstr("limits.bodyBytes"));
+}
+
+TEST(HostileModels, ThatCallLongListsOfNamesOftenAreRefused) {
+  using ::testing::HasSubstr;
+  pb::AttributeProto attr;
+  attr.set_name("value_int");
+  attr.set_type(pb::AttributeProto::INT);
+  pb::ModelProto model;
+  model.ParseFromString(callsWith(1000, "Constant", attr));
+  for (int i = 0; i < 60'000; ++i) {
+    model.mutable_functions(0)->add_output("r");
+  }
+  EXPECT_THAT(refusalOf(model.SerializeAsString()), HasSubstr("limits.bodyBytes"));
+  model.ParseFromString(callsWith(1000, "Constant", attr));
+  for (int i = 0; i < 60'000; ++i) {
+    model.mutable_functions(0)->add_input("i" + std::to_string(i));
+  }
+  EXPECT_THAT(refusalOf(model.SerializeAsString()), HasSubstr("limits.bodyBytes"));
+}
+
+TEST(HostileModels, WithManyOpsetsOrAttributesAreRefused) {
+  using ::testing::HasSubstr;
+  const auto messageWith = [](auto change) {
+    pb::ModelProto model;
+    model.ParseFromString(graphOf("main (float[2] x) => (float[2] y) { y = Neg(x) }"));
+    change(model);
+    const std::string bytes = model.SerializeAsString();
+    return testing::messageOf([&] { importModelBytes(std::as_bytes(std::span(bytes))); });
+  };
+  EXPECT_THAT(messageWith([](pb::ModelProto& model) {
+                for (int i = 0; i < 256; ++i) {
+                  model.add_opset_import()->set_domain("d" + std::to_string(i));
+                }
+              }),
+              HasSubstr("257 opsets are imported"));
+  EXPECT_THAT(messageWith([](pb::ModelProto& model) {
+                for (int i = 0; i < 1025; ++i) {
+                  pb::AttributeProto& attr =
+                      *model.mutable_graph()->mutable_node(0)->add_attribute();
+                  attr.set_name("a" + std::to_string(i));
+                  attr.set_type(pb::AttributeProto::INT);
+                }
+              }),
+              HasSubstr("1025 attributes, expected at most 1024"));
+}
+
+/// With a tensor in the file 'w.bin' for every offset.
+std::string withExternal(const std::vector<std::pair<int, pb::TensorProto>>& tensors) {
+  pb::ModelProto model;
+  model.ParseFromString(graphOf("main (float[2] x) => (float[2] y) { y = Neg(x) }"));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    pb::TensorProto& proto = *model.mutable_graph()->add_initializer();
+    proto = tensors[i].second;
+    proto.set_name("w" + std::to_string(i));
+    proto.clear_raw_data();
+    proto.set_data_location(pb::TensorProto::EXTERNAL);
+    const std::pair<std::string, std::string> entries[] = {
+        {"location", "w.bin"}, {"offset", std::to_string(tensors[i].first)}};
+    for (const auto& [key, value] : entries) {
+      pb::StringStringEntryProto& entry = *proto.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    model.mutable_graph()->add_output()->set_name(proto.name());
+  }
+  return model.SerializeAsString();
+}
+
+TEST(HostileModels, TakeNoMoreFromAFileThanItHas) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  const testing::TempFolder folder;
+  writeFileAtomically(folder / "w.bin", std::string("\2\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0", 16));
+  const auto import = [&](const std::vector<std::pair<int, pb::TensorProto>>& tensors) {
+    const std::string bytes = withExternal(tensors);
+    return importModelBytes(std::as_bytes(std::span(bytes)), {}, folder.path());
+  };
+  const pb::TensorProto four = toTensorProto(HostTensor(DType::F32, Shape{4}), "");
+  const pb::TensorProto square = toTensorProto(HostTensor(DType::F32, Shape{2, 2}), "");
+  const pb::TensorProto two = toTensorProto(HostTensor(DType::F32, Shape{2}), "");
+  const ImportedModel tied = import({{0, four}, {0, square}, {0, four}});
+  std::set<const std::byte*> places;
+  for (const ir::Variable& variable : tied.graph.variables()) {
+    places.insert(variable.initializer.tensor.bytes());
+  }
+  EXPECT_EQ(places.size(), 1U);
+  EXPECT_EQ(import({{0, two}, {8, two}}).graph.variables().size(), 2U);
+  EXPECT_THAT(testing::messageOf<FileError>([&] {
+                import({{0, two}, {4, two}, { 8, two }});
+              }),
+              AllOf(HasSubstr("'w2' of 8 bytes from 8 on overlaps others"), HasSubstr("w.bin")));
+  const ImportedModel bools = import({{0, toTensorProto(HostTensor(DType::Bool, Shape{3}), "")}});
+  for (const ir::OpId id : bools.graph.order()) {
+    const ir::Op& op = bools.graph.op(id);
+    if (op.is(ir::kConstant)) {
+      EXPECT_TRUE(
+          op.attrs.tensor("value").sameBits(HostTensor::of<bool>(Shape{3}, {true, false, true})));
+    }
+  }
 }
 
 TEST(HostileModels, HaveNoPathOutOfTheirFolder) {

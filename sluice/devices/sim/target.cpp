@@ -16,7 +16,8 @@
 namespace sluice::devices::sim {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;  // finds keys among many quickly
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostHertz = 9'000'000'000;
 constexpr std::int32_t kMostCores = 1 << 20;
@@ -70,7 +71,7 @@ class Members {
                              nameOf(key),
                              least,
                              most,
-                             value->dump());
+                             value->is_structured() ? value->type_name() : value->dump());
     }
     return found;
   }
@@ -191,7 +192,7 @@ SimTarget targetIn(const Json& json, std::string_view where) {
   return target;
 }
 
-Json linkJson(const device::Link& link) {
+OrderedJson linkJson(const device::Link& link) {
   return {{"bytesPerSecond", link.bytesPerSecond}, {"latencySeconds", link.latencySeconds}};
 }
 
@@ -199,41 +200,41 @@ Json linkJson(const device::Link& link) {
 
 std::string print(const SimTarget& target) {
   const device::MachineRates& machine = target.machine;
-  Json kernels = Json::object();
+  OrderedJson kernels = OrderedJson::object();
   for (const auto& [key, seconds] : target.kernels) {
     kernels[key] = seconds;
   }
-  Json sources = Json::object();
+  OrderedJson sources = OrderedJson::object();
   for (const auto& [key, text] : target.sources) {
     sources[key] = text;
   }
-  const Json json = {{"name", target.name},
-                     {"description", target.description},
-                     {"clockHz", target.clockHz},
-                     {"memoryBytes", target.memoryBytes},
-                     {"flops",
-                      {{"f32", target.flops.f32},
-                       {"f16", target.flops.f16},
-                       {"bf16", target.flops.bf16},
-                       {"f64", target.flops.f64}}},
-                     {"memoryBytesPerSecond", target.memoryBytesPerSecond},
-                     {"kernelTicks", target.kernelTicks},
-                     {"peerLink", linkJson(machine.peer)},
-                     {"hostLink", linkJson(machine.host)},
-                     {"remoteLink", linkJson(machine.remote)},
-                     {"sumBytesPerSecond", machine.sumBytesPerSecond},
-                     {"syncSeconds", machine.syncSeconds},
-                     {"taskSeconds", machine.taskSeconds},
-                     {"wakeSeconds", machine.wakeSeconds},
-                     {"cores", machine.cores},
-                     {"hostStreams", machine.hostStreams},
-                     {"processes", machine.processes},
-                     {"processLink", linkJson(machine.process)},
-                     {"messageSeconds", machine.messageSeconds},
-                     {"ipuRules", target.ipuRules},
-                     {"kernels", kernels},
-                     {"sources", sources}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  const OrderedJson json = {{"name", target.name},
+                            {"description", target.description},
+                            {"clockHz", target.clockHz},
+                            {"memoryBytes", target.memoryBytes},
+                            {"flops",
+                             {{"f32", target.flops.f32},
+                              {"f16", target.flops.f16},
+                              {"bf16", target.flops.bf16},
+                              {"f64", target.flops.f64}}},
+                            {"memoryBytesPerSecond", target.memoryBytesPerSecond},
+                            {"kernelTicks", target.kernelTicks},
+                            {"peerLink", linkJson(machine.peer)},
+                            {"hostLink", linkJson(machine.host)},
+                            {"remoteLink", linkJson(machine.remote)},
+                            {"sumBytesPerSecond", machine.sumBytesPerSecond},
+                            {"syncSeconds", machine.syncSeconds},
+                            {"taskSeconds", machine.taskSeconds},
+                            {"wakeSeconds", machine.wakeSeconds},
+                            {"cores", machine.cores},
+                            {"hostStreams", machine.hostStreams},
+                            {"processes", machine.processes},
+                            {"processLink", linkJson(machine.process)},
+                            {"messageSeconds", machine.messageSeconds},
+                            {"ipuRules", target.ipuRules},
+                            {"kernels", kernels},
+                            {"sources", sources}};
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
 SimTarget parseTarget(std::string_view json, std::string_view where) {

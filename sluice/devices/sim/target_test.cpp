@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,6 +113,25 @@ TEST(SimTarget, RefusesWhatIsNoTarget) {
   EXPECT_THAT(messageOf<InvalidArgument>([] { findTarget("ipu3"); }), HasSubstr("ipu21"));
   EXPECT_THAT(messageOf<ConfigFileError>([] { findTarget("/nowhere/t.json"); }),
               HasSubstr("/nowhere/t.json"));
+}
+
+/// A message that quoted the value would use up the stack.
+TEST(SimTarget, WithDeeplyNestedListsIsRefused) {
+  constexpr std::size_t kDepth = 1'000'000;
+  const std::string list = std::string(kDepth, '[') + std::string(kDepth, ']');
+  EXPECT_THAT(messageOf<ConfigFileError>(
+                  [&] { parseTarget(R"({"name": "a", "clockHz": )" + list + "}", "t.json"); }),
+              HasSubstr("clockHz to be a number from 1 to 9000000000, got array"));
+}
+
+/// If every kernel looked at all others, this would take minutes.
+TEST(SimTarget, OfManyKernelsIsReadInTimeThatGrowsWithTheirNumber) {
+  constexpr int kCount = 300'000;
+  std::string text = R"({"name": "a", "clockHz": 5, "kernels": {)";
+  for (int i = 0; i < kCount; ++i) {
+    text += fmt::format("{}\"k{}\": 1", i == 0 ? "" : ",", i);
+  }
+  EXPECT_EQ(parseTarget(text + "}}", "t").kernels.size(), static_cast<std::size_t>(kCount));
 }
 
 /// Any part of a sound text is refused or read, and nothing else happens.
