@@ -35,6 +35,8 @@ constexpr std::size_t kNamesOfFile = std::size_t{64} << 20U;  // characters
 constexpr std::size_t kNamesOfByte = 256;
 constexpr std::size_t kTouchesOfFile = std::size_t{4} << 20U;
 constexpr std::size_t kTouchesOfByte = 16;
+constexpr std::size_t kUsesOfFile = std::size_t{1} << 20U;  // of a device in a step
+constexpr std::size_t kUsesOfByte = 4;
 
 std::uint64_t fixedAt(std::string_view bytes, std::size_t at, int count) {
   std::uint64_t value = 0;
@@ -179,7 +181,8 @@ class TraceReader {
   TraceReader(std::string_view body, std::string_view file)
       : in_(body, fmt::format("trace file '{}'", file)),
         namesLeft_(kNamesOfFile + kNamesOfByte * body.size()),
-        touchesLeft_(kTouchesOfFile + kTouchesOfByte * body.size()) {}
+        touchesLeft_(kTouchesOfFile + kTouchesOfByte * body.size()),
+        usesLeft_(kUsesOfFile + kUsesOfByte * body.size()) {}
 
   Trace read() {
     t_.name = in_.text();
@@ -330,8 +333,13 @@ class TraceReader {
     if (seen + 1 != t_.replicas) {
       in_.fail(fmt::format("it has {} replicas, {} of which have run", t_.replicas, seen + 1));
     }
-    if (static_cast<std::int64_t>(t_.devices.size()) * t_.replicas > kMostDevices) {
+    const std::int64_t devices = static_cast<std::int64_t>(t_.devices.size()) * t_.replicas;
+    if (devices > kMostDevices) {
       in_.fail(fmt::format("it has more than {} devices", kMostDevices));
+    }
+    if (static_cast<std::size_t>(devices) * t_.steps.size() > usesLeft_) {
+      in_.fail(
+          fmt::format("{} steps of {} devices do not fit in the file", t_.steps.size(), devices));
     }
   }
 
@@ -429,6 +437,7 @@ class TraceReader {
   ByteReader in_;
   std::size_t namesLeft_;
   std::size_t touchesLeft_;
+  std::size_t usesLeft_;
   Trace t_;
   double worked_ = 0;   // by all tasks
   double spanned_ = 0;  // by all steps on all devices

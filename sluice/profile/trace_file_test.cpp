@@ -176,6 +176,21 @@ TEST(TraceFile, WithLongNamesOrTouchesOfManyTasksIsRefused) {
   EXPECT_THAT(refusalOfRuns(1, 10'000, 2000), HasSubstr("touch too many buffers"));
 }
 
+/// A report would have a line for every device in every step.
+TEST(TraceFile, OfManyIdleDevicesInManyStepsIsRefused) {
+  const auto refusalOfSteps = [](std::size_t devices, int steps) {
+    Trace trace(twoStageProgram());
+    trace.devices.resize(devices);
+    for (int step = 0; step < steps; ++step) {
+      trace.addStep(twoStageTimes(10'000 * step));
+    }
+    return refusalOf(traceBytes(trace));
+  };
+  EXPECT_EQ(refusalOfSteps(2, 10'000), "accepted");
+  EXPECT_EQ(refusalOfSteps(100'000, 2), "accepted");
+  EXPECT_THAT(refusalOfSteps(100'000, 1000), HasSubstr("1000 steps of 100000 devices"));
+}
+
 TEST(TraceFile, ThatIsMissingIsNamed) {
   EXPECT_THAT(testing::messageOf<FileError>([] { readTrace("/nowhere/run.slt"); }),
               HasSubstr("/nowhere/run.slt"));

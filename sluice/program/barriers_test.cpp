@@ -157,6 +157,17 @@ TEST(Barriers, AreProven) {
               HasSubstr("barrier 1000 of"));
 }
 
+/// If every barrier looked at all lanes, this would take minutes.
+TEST(Barriers, OfNobodyAreProvenAmongManyLanes) {
+  constexpr std::size_t kMany = 300'000;
+  Program p = withBarriers(SyncPattern::Full);
+  Lane idle = *std::ranges::find(p.lanes, LaneKind::Load, &Lane::kind);
+  idle.tasks.clear();
+  p.lanes.resize(p.lanes.size() + kMany, idle);
+  p.barriers->groups.resize(p.barriers->groups.size() + kMany);
+  EXPECT_NO_THROW(verify(p));
+}
+
 TEST(Barriers, AreInTheTextOfAProgram) {
   EXPECT_THAT(print(withBarriers(SyncPattern::ReplicaAndLadder)),
               AllOf(HasSubstr("barrier 0 of devices 0"), HasSubstr("devices 0, 2\n")));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -84,11 +85,15 @@ void allComeToBarriers(const Program& p) {
       members[task.subject].push_back({lane, index});
     }
   });
+  Table<std::int64_t> computesOn(p.devices.size(), 0);
+  for (const Lane& lane : p.lanes) {
+    computesOn[lane.device] += lane.kind == LaneKind::Compute ? 1 : 0;
+  }
   for (std::size_t b = 0; b < groups.size(); ++b) {
-    const auto computes = std::ranges::count_if(p.lanes, [&](const Lane& lane) {
-      return lane.kind == LaneKind::Compute &&
-             std::ranges::find(groups[b], lane.device) != groups[b].end();
-    });
+    std::int64_t computes = 0;
+    for (const std::int32_t device : std::set(groups[b].begin(), groups[b].end())) {
+      computes += computesOn.has(device) ? computesOn[device] : 0;
+    }
     if (std::ssize(members[b]) != computes) {
       broken(p, "barrier {}: {} of {} lanes come to it", b, members[b].size(), computes);
     }
