@@ -165,6 +165,15 @@ Options optionsOf(const TrainSettings& settings, std::int64_t devices) {
   return options;
 }
 
+/// Ends the training before a checkpoint of weights that are not numbers takes the place of
+/// another.
+class FiniteLoss : public Callback {
+ public:
+  void onStep(const Progress& p) override {
+    requireFiniteLoss(p.metrics.front().second, p.updates);
+  }
+};
+
 /// The trained values, for other programs: alone, or in the model as it was given, without target
 /// and loss, so that it can be run and trained again.
 void writeResult(const TrainSettings& settings, const ir::Graph& given, const Model& model) {
@@ -236,6 +245,7 @@ int train(const TrainSettings& settings) {
   const FitResult result = fit(model,
                                loader,
                                {.epochs = settings.epochs,
+                                .callbacks = {std::make_shared<FiniteLoss>()},
                                 .checkpoints = {.folder = settings.checkpoints,
                                                 .everySteps = settings.every,
                                                 .everySeconds = settings.everySeconds},

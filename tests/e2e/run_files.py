@@ -5,6 +5,7 @@
 """
 import array
 import json
+import math
 import os
 import pty
 import re
@@ -168,6 +169,11 @@ def train_command(programs, folder):
     train("--epochs", 1, "--accumulate", 4, "--checkpoint", folder / "run")
     train("--epochs", 2, "--accumulate", 4, "--checkpoint", folder / "run", "-o", folder / "later.safetensors")
     check(read_safetensors(folder / "later.safetensors") == one, "other bits after going on")
+    text = train("--lr", 1e30, "--every", 1, "--checkpoint", folder / "nan", "-o", folder / "nan.onnx", code=1)
+    check("the loss is inf after 2 updates" in text and not (folder / "nan.onnx").exists(), text)
+    saved = [read_safetensors(path) for path in (folder / "nan").iterdir()]
+    values = [value for tensors in saved for each in tensors.values() if each[0] == "F32" for value in each[2]]
+    check(len(saved) == 1 and all(map(math.isfinite, values)), saved)
     train("--epochs", 1, "-o", folder / "trained.onnx")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     # It has the inputs and outputs of the model that was given: it runs, and is trained again.
