@@ -89,8 +89,7 @@ int convert(const ConvertSettings& settings) {
   if (settings.exact && !output.ends_with(".onnx")) {
     throw CLI::ValidationError("--exact", "it is for ONNX files");
   }
-  requireOtherFile("output", output, settings.file.path);
-  requireOtherFile("output", output, settings.weights);
+  requireOutput("output", output, {settings.file.path, settings.weights});
   const bool holdsWeights = settings.file.path.ends_with(".safetensors");
   if (holdsWeights && (!output.ends_with(".safetensors") || !settings.weights.empty())) {
     throw CLI::ValidationError(

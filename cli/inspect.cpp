@@ -154,6 +154,7 @@ struct TuneSettings {
 };
 
 int tune(const TuneSettings& settings) {
+  requireOutput("--output", settings.output, {settings.file.path});
   std::vector<device::KernelCall> calls;
   for (const program::Segment& segment : compiled(readGraph(settings.file), "cpu").segments) {
     calls.insert(calls.end(), segment.calls.begin(), segment.calls.end());

@@ -19,6 +19,7 @@ from pathlib import Path
 from programs import ROOT, Programs, check
 
 MODELS = ROOT / "tests" / "onnx" / "models"
+EXECUTABLE = ROOT / "tests" / "e2e" / "executables" / "v1.1.slx"
 CODES = {"F32": "f", "I64": "q", "F64": "d", "U8": "B"}
 DESCRIPTIONS = {"f": "<f4", "q": "<i8", "d": "<f8", "B": "|u1"}
 
@@ -213,6 +214,108 @@ def train_command(programs, folder):
             ("-o", folder / "none" / "m.onnx", "m.onnx", 1)):
         text = train(option, value, code=code)
         check(word in text and "InternalError" not in text, text)
+
+
+def line_data(programs, folder):
+    """The arguments of a training of the line on 32 points."""
+    model = line_model(programs, folder)
+    xs = [i / 16 - 1 for i in range(32)]
+    write_npy(folder / "x.npy", "f", [32, 1], xs)
+    write_npy(folder / "t.npy", "f", [32, 1], [2 * x + 1 for x in xs])
+    return model, ["--data", f"x={folder / 'x.npy'}", "--target", folder / "t.npy", "--loss", "mse", "--batch", 4]
+
+
+@with_folder
+def train_refusals(programs, folder):
+    """What a training cannot be made of is said before it, in one line."""
+    model, data = line_data(programs, folder)
+    (folder / "mute.txt").write_text(GRAPH.replace('  output "y" = %4\n', ""))
+    (folder / "far.txt").write_text(GRAPH.replace('"add" : f32[4, 1]', '"add" : f32[4, 1] device=2147483647'))
+    write_npy(folder / "one.npy", "f", [], [1])
+    write_npy(folder / "none.npy", "f", [0, 1], [])
+    only = ["--loss", "mse", "--batch", 4, "--target", folder / "one.npy"]
+    for arguments, words, code in (
+            ([folder / "mute.txt", *data], ["mute.txt", "no output"], 1),
+            ([folder / "far.txt", *data, "--cut", "annotated"], ["device 2147483647", "--cut auto"], 1),
+            ([model, *only, "--data", f"x={folder / 'x.npy'}"], ["one.npy", "one number"], 1),
+            ([model, *only, "--data", f"x={folder / 'none.npy'}"], ["one.npy", "one number"], 1),
+            ([model, *data, "--every", 2], ["--checkpoint"], 2),
+            ([model, *data, "--every-seconds", 2], ["--checkpoint"], 2),
+            ([model, *data, "--every-seconds", "nan", "--checkpoint", folder / "c"], ["a number, at least 0"], 2)):
+        text = programs.run("sluice", "train", *arguments, code=code)
+        check(all(word in text for word in words) and "InternalError" not in text and "Epoch" not in text, text)
+        check(len([line for line in text.splitlines() if line.startswith("sluice: ")]) == (code == 1), text)
+
+
+@with_folder
+def output_files(programs, folder):
+    """Files that cannot be written, that are read, or that are named twice are found before the work."""
+    model, data = line_data(programs, folder)
+    given = ["--input", f"x={folder / 'x.npy'}"]
+    kept = {path: path.read_bytes() for path in folder.iterdir()}
+    missing = folder / "missing"
+    train = ["train", model, *data, "--checkpoint", folder / "run"]
+    table = folder / "line.txt"
+    for arguments, word, code in (
+            ([*train, "-o", missing / "t.onnx"], "its folder cannot be written", 1),
+            ([*train, "-o", missing / "t.safetensors"], "its folder cannot be written", 1),
+            ([*train, "-o", model / "t.onnx"], "cannot write", 1),
+            ([*train, "-o", folder / "." / "line.onnx"], "same file", 2),
+            (["run", model, *given, "-o", missing / "y.npy"], "its folder cannot be written", 1),
+            (["run", model, *given, "-o", folder / "x.npy"], "same file", 2),
+            (["run", model, *given, "-o", folder / "a.npy", "-o", f"y={folder / 'b.npy'}"], "'y' is given twice", 2),
+            (["plan", model, "--device", "sim@ipu2", "--svg", missing / "p.svg"], "its folder cannot be written", 1),
+            (["plan", model, "--device", "sim@ipu2", "--svg", model], "same file", 2),
+            (["tune", table, "-o", missing / "t.txt"], "its folder cannot be written", 1),
+            (["tune", table, "-o", table], "same file", 2),
+            (["calibrate", "-o", missing / "t.json"], "its folder cannot be written", 1),
+            (["calibrate", table, "-o", table], "same file", 2),
+            (["report", table, "-o", table], "same file", 2),
+            (["convert", model, missing / "t.txt"], "its folder cannot be written", 1),
+            # No input is given: that would be said once a step begins.
+            (["run", EXECUTABLE, "-o", missing / "y.npy"], "its folder cannot be written", 1),
+            (["run", EXECUTABLE, "-o", f"z={folder / 'y.npy'}"], "one of the outputs output0", 1),
+            (["run", EXECUTABLE, "--save", missing / "net.slx"], "its folder cannot be written", 1)):
+        text = programs.run("sluice", *arguments, code=code)
+        check(word in text and "InternalError" not in text, text)
+        for begun in ("Epoch", "measuring", "y f32", "Best plan"):
+            check(begun not in text, f"it began to work: {text}")
+        check({path: path.read_bytes() for path in folder.iterdir()} == kept, f"{arguments}: files have changed")
+    two = GRAPH.replace('  output "y" = %4\n', '  output "y" = %4\n  output "z" = %3\n').replace("f32[4, 1]", "f32[32, 1]")
+    (folder / "two.txt").write_text(two)
+    text = programs.run("sluice", "run", folder / "two.txt", *given, "-o", f"y={folder / 'a.npy'}",
+                        "-o", f"z={folder / '.' / 'a.npy'}", code=2)
+    check("a.npy' is given twice" in text and not (folder / "a.npy").exists(), text)
+    # A model that cannot be exported is not trained for a file of it.
+    (folder / "state.txt").write_text(GRAPH.replace("  output", '  assign(%2) {var="b"}\n  output'))
+    text = programs.run("sluice", "train", folder / "state.txt", *data, "-o", folder / "t.onnx", code=1)
+    check("writes state" in text and "Epoch" not in text, text)
+
+
+@with_folder
+def resumed_training(programs, folder):
+    """What a run that goes on takes from the command line, and what it refuses."""
+    model, data = line_data(programs, folder)
+
+    def train(name, *arguments, code=0):
+        output = folder / f"{name}.safetensors"
+        text = programs.run("sluice", "train", model, *data, *arguments, "-o", output, code=code)
+        return read_safetensors(output) if code == 0 else text
+
+    def checkpoints(name):
+        return "--checkpoint", folder / name
+
+    once = train("once", "--lr", 0.1, "--epochs", 1, *checkpoints("a"))
+    for name in ("b", "c"):
+        train("once", "--lr", 0.1, "--epochs", 1, *checkpoints(name))
+    whole = train("whole", "--lr", 0.1, "--epochs", 2)
+    check(train("given", "--lr", 0.1, "--epochs", 2, *checkpoints("a")) == whole, "other bits with the same rate")
+    check(train("kept", "--epochs", 2, *checkpoints("b")) == whole, "the rate of the checkpoint is lost")
+    check(train("still", "--lr", 1e-30, "--epochs", 2, *checkpoints("c")) == once, "another rate has no effect")
+    train("every", "--epochs", 1, "--every", 5, *checkpoints("d"))
+    max((folder / "d").iterdir()).unlink()  # that of the end of the epoch
+    text = train("order", "--in-order", "--epochs", 3, *checkpoints("d"), code=1)
+    check("in order" in text and "as the run had it" in text, text)
 
 
 def target_of(programs, folder):
