@@ -28,7 +28,7 @@ struct ConvertSettings {
 /// The weights and buffers of a checkpoint, or all tensors of another file.
 NamedTensors weightsOf(const std::string& path) {
   SafeTensors content = readSafeTensors(path);
-  return content.metadata.contains("checksum") ? readCheckpoint(path).state.model
+  return sluice::detail::isCheckpoint(content) ? readCheckpoint(path).state.model
                                                : std::move(content.tensors);
 }
 

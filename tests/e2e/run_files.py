@@ -194,6 +194,12 @@ def train_command(programs, folder):
         sluice = programs.folder / "sluice"
         ended = subprocess.run(["bash", "-c", f"{sluice} inspect {folder / 'none.txt'} {closed}"], check=False)
         check(ended.returncode == 1, f"an error ends with {ended.returncode} if there is {closed}")
+    # What a program opens does not take the place of a closed stream.
+    log = folder / "log.txt"
+    given = f"--data x={folder / 'x.npy'} --target {folder / 't.npy'} --loss mse --batch 4"
+    subprocess.run(["bash", "-c", f"{programs.folder / 'sluice'} train {model} {given} >&-"], check=False,
+                   env=dict(os.environ, SLUICE_LOG_DEST=str(log), SLUICE_LOG_LEVEL="DEBUG"))
+    check("Epoch" not in log.read_text() and "8/8" not in log.read_text(), log.read_text())
     write_npy(folder / "short.npy", "f", [31, 1], xs[1:])
     write_npy(folder / "whole.npy", "q", [32, 1], [1] * 32)
     write_npy(folder / "flat.npy", "f", [32], xs)
@@ -245,6 +251,27 @@ def train_refusals(programs, folder):
         text = programs.run("sluice", "train", *arguments, code=code)
         check(all(word in text for word in words) and "InternalError" not in text and "Epoch" not in text, text)
         check(len([line for line in text.splitlines() if line.startswith("sluice: ")]) == (code == 1), text)
+
+
+@with_folder
+def unreadable_models(programs, folder):
+    """What is no file, is empty or closed is one line, whichever command is given it."""
+    data = line_data(programs, folder)[1]
+    (folder / "folder.onnx").mkdir()
+    for name in ("empty.onnx", "empty.txt", "closed.onnx"):
+        (folder / name).write_bytes(b"")
+    (folder / "closed.onnx").chmod(0)
+    commands = {"inspect": [], "run": ["--input", f"x={folder / 'x.npy'}"], "train": data, "plan": ["--device", "sim@ipu2"],
+                "convert": [folder / "out.txt"], "tune": []}
+    models = {"folder.onnx": "it is a folder, expected a regular file", "empty.onnx": "0 bytes are no ONNX model",
+              "empty.txt": "is no model: expected an ONNX file", "none.onnx": "No such file"}
+    if os.geteuid() != 0:  # the superuser may read it
+        models["closed.onnx"] = "Permission denied"
+    for command, arguments in commands.items():
+        for name, words in models.items():
+            text = programs.run("sluice", command, folder / name, *arguments, code=1)
+            check(text.startswith("sluice: FileError: ") and words in text and str(folder / name) in text, text)
+            check(len(text.splitlines()) == 1, text)
 
 
 @with_folder
@@ -436,6 +463,10 @@ def inspect_and_convert(programs, folder):
     check(re.search(r"[\d.e-]+ GFLOP, [\d.e-]+ MiB read", text), text)
     programs.run("sluice", "convert", model, folder / "back.txt")
     check("mul(" in (folder / "back.txt").read_text(), "no text")
+    for arguments, word in (((EXECUTABLE, "--passes"), "--passes"), ((EXECUTABLE, "--dim", "N=4"), "--dim"),
+                            ((EXECUTABLE, "--program", "--device", "cpu"), "--device")):
+        text = programs.run("sluice", "inspect", *arguments, code=2)
+        check(word in text and "an executable has" in text, text)
     programs.run("sluice", "convert", model, folder / "w.safetensors")
     check(read_safetensors(folder / "w.safetensors")["w"] == ("F32", [1], [0.0]), "weights")
     text = programs.run("sluice", "inspect", folder / "w.safetensors")
@@ -453,6 +484,13 @@ def inspect_and_convert(programs, folder):
     programs.run("sluice", "convert", model, folder / "full.onnx", "--weights", saved)
     programs.run("sluice", "convert", folder / "full.onnx", folder / "again.safetensors")
     check(read_safetensors(folder / "again.safetensors") == plain, "weights are lost")
+    # A checksum alone, which others write as well, makes no checkpoint.
+    data = json.dumps({"__metadata__": {"checksum": "0"}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})
+    (folder / "other.safetensors").write_bytes(struct.pack("<Q", len(data)) + data.encode() + struct.pack("<f", 3))
+    text = programs.run("sluice", "inspect", folder / "other.safetensors")
+    check("weights: 1 tensors" in text and "checksum = 0" in text, text)
+    programs.run("sluice", "convert", folder / "other.safetensors", folder / "mine.safetensors")
+    check(read_safetensors(folder / "mine.safetensors")["w"] == ("F32", [1], [3.0]), "other weights")
     for arguments, word in ((["x.pdf"], ".onnx"), (["x.txt", "--weights", saved], "--weights"),
                             (["x.txt", "--exact"], "--exact")):
         text = programs.run("sluice", "convert", model, folder / arguments[0], *arguments[1:], code=2)
@@ -547,8 +585,15 @@ def colours_and_completion(programs, folder):
     check(offered("train", "--lo") == ["--loss"], offered("train", "--lo"))
     check({"run", "train", "inspect", "convert"} <= set(offered("''")), offered("''"))
     check("launch-rank" not in offered("''"), "a hidden command is offered")
+    check(offered("cache", "''") == ["list", "verify", "clear", "size"], offered("cache", "''"))
+    check(offered("cache", "verify", "--fo") == ["--folder"], offered("cache", "verify", "--fo"))
+    (folder / "two words.onnx").write_text("")
+    spaced = subprocess.run(["bash", "-c", f"source {script}; COMP_WORDS=(sluice inspect {folder}/two); COMP_CWORD=2; "
+                             "_sluice; printf '%s\\n' \"${COMPREPLY[@]}\""], capture_output=True, text=True, check=True)
+    check(spaced.stdout == f"{folder}/two words.onnx\n", spaced.stdout)
     zsh = programs.run("sluice", "completion", "zsh")
     check(zsh.startswith("#compdef sluice") and "'--loss'" in zsh, zsh)
+    check("3:cache) compadd -- list verify clear size ;;" in zsh, zsh)
     programs.run("sluice", "completion", "fish", code=2)
 
 
