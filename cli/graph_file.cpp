@@ -77,6 +77,9 @@ onnx::ImportedModel readModel(const GraphFile& file,
     options.training = training;
     model = onnx::importModel(file.path, options);
   } else {
+    if (!file.dims.empty()) {
+      throw CLI::ValidationError("--dim", "is for ONNX models; the text form has its shapes");
+    }
     model.graph = parseText(file.path);
     for (const ir::Output& output : model.graph.outputs()) {
       model.tensors.push_back({output.name, output.value});

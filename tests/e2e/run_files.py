@@ -467,6 +467,8 @@ def inspect_and_convert(programs, folder):
                             ((EXECUTABLE, "--program", "--device", "cpu"), "--device")):
         text = programs.run("sluice", "inspect", *arguments, code=2)
         check(word in text and "an executable has" in text, text)
+    text = programs.run("sluice", "inspect", folder / "line.txt", "--dim", "N=4", code=2)
+    check("--dim: is for ONNX models" in text, text)
     programs.run("sluice", "convert", model, folder / "w.safetensors")
     check(read_safetensors(folder / "w.safetensors")["w"] == ("F32", [1], [0.0]), "weights")
     text = programs.run("sluice", "inspect", folder / "w.safetensors")
