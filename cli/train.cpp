@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "cli/cut.h"
 #include "cli/graph_file.h"
 #include "cli/tensor_files.h"
+#include "cli/train_callbacks.h"
 #include "cli/training_setup.h"
 #include "cli/wait_line.h"
 #include "sluice/api/checkpoint.h"
@@ -40,7 +42,7 @@ struct TrainSettings {
   std::string checkpoints;
   std::string output;
   double learningRate = 1e-3;
-  bool rateGiven = false;
+  std::optional<double> givenRate;
   std::int64_t batch = 1;
   std::int64_t accumulate = 0;  ///< 0: 1, or twice the devices
   std::int64_t devices = 0;     ///< 0: 1, or as many as --cut makes
@@ -181,31 +183,6 @@ Options optionsOf(const TrainSettings& settings, std::int64_t devices) {
   return options;
 }
 
-/// Ends the training before a checkpoint of weights that are not numbers takes the place of
-/// another.
-class FiniteLoss : public Callback {
- public:
-  void onStep(const Progress& p) override {
-    requireFiniteLoss(p.metrics.front().second, p.updates);
-  }
-};
-
-/// A run that goes on has the learning rate of its checkpoint, unless the command line gives one.
-class GivenRate : public Callback {
- public:
-  GivenRate(Model& model, double rate) : model_(model), rate_(rate) {}
-
-  void onEpochBegin(const Progress&) override {
-    std::unique_ptr<optim::Optimizer> optimizer = model_.optimizer()->clone();
-    optimizer->setLr(rate_);
-    model_.setOptimizer(*optimizer);
-  }
-
- private:
-  Model& model_;
-  double rate_;
-};
-
 /// The trained values, for other programs: alone, or in the model as it was given, without target
 /// and loss, so that it can be run and trained again.
 void writeResult(const TrainSettings& settings, const ir::Graph& given, const Model& model) {
@@ -294,14 +271,10 @@ int train(const TrainSettings& settings) {
   DataLoaderOptions loading;
   loading.shuffle = settings.inOrder ? data::Shuffle::No : data::Shuffle::Yes;
   DataLoader loader(options, data::tensorDataset(arrays), settings.batch, loading);
-  std::vector<std::shared_ptr<Callback>> callbacks = {std::make_shared<FiniteLoss>()};
-  if (settings.rateGiven) {
-    callbacks.push_back(std::make_shared<GivenRate>(model, settings.learningRate));
-  }
   const FitResult result = fit(model,
                                loader,
                                {.epochs = settings.epochs,
-                                .callbacks = std::move(callbacks),
+                                .callbacks = trainCallbacks(model, settings.givenRate),
                                 .checkpoints = {.folder = settings.checkpoints,
                                                 .everySteps = settings.every,
                                                 .everySeconds = settings.everySeconds},
@@ -395,7 +368,9 @@ void addTrain(CLI::App& app, Action& action) {
                       settings->output,
                       "The trained model as *.onnx, or its weights as *.safetensors");
   command->callback([&action, settings, command] {
-    settings->rateGiven = command->count("--lr") > 0;
+    if (command->count("--lr") > 0) {
+      settings->givenRate = settings->learningRate;
+    }
     action = [settings] { return train(*settings); };
   });
 }

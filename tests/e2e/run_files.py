@@ -175,6 +175,10 @@ def train_command(programs, folder):
     saved = [read_safetensors(path) for path in (folder / "nan").iterdir()]
     values = [value for tensors in saved for each in tensors.values() if each[0] == "F32" for value in each[2]]
     check(len(saved) == 1 and all(map(math.isfinite, values)), saved)
+    # The only update of a run: no loss shows what it did.
+    text = train("--lr", 1e300, "--batch", 32, "--checkpoint", folder / "inf", "-o", folder / "inf.onnx", code=1)
+    check("is not finite after 1 updates: lower the learning rate" in text and not (folder / "inf.onnx").exists(), text)
+    check(not list((folder / "inf").iterdir()), "a checkpoint of infinities")
     train("--epochs", 1, "-o", folder / "trained.onnx")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     # It has the inputs and outputs of the model that was given: it runs, and is trained again.
