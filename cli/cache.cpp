@@ -14,6 +14,7 @@
 #include "cli/wait_line.h"
 #include "sluice/api/executable_cache.h"
 #include "sluice/base/error.h"
+#include "sluice/ops/custom_op.h"
 
 namespace sluice::cli {
 namespace {
@@ -57,7 +58,7 @@ int verifyCache(const std::string& folder) {
   } else {
     fmt::print("{} files, {} damaged, {} of which cannot be removed", before, damaged, left);
   }
-  fmt::print("{}\n", unread == 0 ? "" : fmt::format(", {} cannot be read", unread));
+  fmt::print("{}\n", unread == 0 ? "" : fmt::format(", {} could not be checked", unread));
   return wrong.empty() ? 0 : kFailed;
 }
 
@@ -83,11 +84,18 @@ void addCache(CLI::App& app, Action& action) {
     CLI::App* sub = command->add_subcommand(name, what);
     sub->add_option("--folder", *folder, "The folder of the cache; else SLUICE_CACHE_DIR");
     sub->callback([&action, folder, run] { action = [folder, run] { return run(*folder); }; });
+    return sub;
   };
   add("list", "All files: bytes, time of the last use (UTC), name", listCache);
   add("verify",
-      "Remove damaged files; exit code 1 if there were any, or files that cannot be read",
-      verifyCache);
+      "Remove damaged files; exit code 1 if there were any, or files that cannot be checked",
+      verifyCache)
+      ->add_option_function<std::vector<std::string>>(
+          "--custom-ops",
+          [](const std::vector<std::string>& libraries) {
+            std::ranges::for_each(libraries, ops::loadCustomOps);
+          },
+          "A library with custom ops of the programs");
   add("clear", "Remove all files", clearCache);
   add("size", "Bytes and number of files", sizeOfCache);
 }

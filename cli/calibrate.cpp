@@ -58,6 +58,7 @@ void addKernels(const CalibrateSettings& settings,
 }
 
 int run(const CalibrateSettings& settings) {
+  requireOutput("--output", settings.output, {settings.graph.path});
   const devices::DeviceName name = devices::chosenDevices(settings.device).at(0);
   const auto device = devices::makeDevice({.name = name, .threads = settings.threads});
   if (device::costModelOf(*device) != nullptr) {

@@ -11,7 +11,9 @@
 #include <new>
 #include <vector>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "cli/terminal.h"
 #include "sluice/base/error.h"
@@ -163,6 +165,18 @@ std::vector<std::string> withoutSeparator(const CLI::App& app, int argc, const c
   return arguments;
 }
 
+/// A file that a program opens must not get the number of a standard stream that is closed: what is
+/// printed would land in it. Printing to such a stream fails as before.
+void occupyClosedStreams() {
+  int opened = 0;
+  while (opened >= 0 && opened <= STDERR_FILENO) {
+    opened = ::open("/dev/null", O_RDONLY);  // the lowest number that is free
+  }
+  if (opened >= 0) {
+    ::close(opened);
+  }
+}
+
 int guarded(CLI::App& app, const std::function<int()>& body) {
   try {
     return body();
@@ -193,6 +207,7 @@ std::string numberProblem(std::string_view expected, std::string_view text, bool
 }  // namespace detail
 
 int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+  occupyClosedStreams();
   const std::string footer = app.get_footer();
   app.footer(footer.empty() ? std::string(kExitCodes)
                             : fmt::format("{}\n\n{}", footer, kExitCodes));

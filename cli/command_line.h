@@ -82,16 +82,19 @@ CLI::Validator wholeNumber(Number least, Number most = std::numeric_limits<Numbe
   return {read, range};
 }
 
-/// For Option::transform: a finite number from `least` on, or above it.
+/// For Option::transform: a finite number from `least` on, or above it, to `most`.
 enum class Bound : std::uint8_t { Included, Excluded };
-inline CLI::Validator realNumber(double least, Bound bound = Bound::Included) {
+inline CLI::Validator realNumber(double least,
+                                 Bound bound = Bound::Included,
+                                 double most = std::numeric_limits<double>::max()) {
   const std::string range =
-      fmt::format("{} {}", bound == Bound::Included ? "at least" : "above", least);
+      fmt::format("{} {}", bound == Bound::Included ? "at least" : "above", least) +
+      (most == std::numeric_limits<double>::max() ? "" : fmt::format(" and at most {}", most));
   const auto read = [=](std::string& text) -> std::string {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool whole = end == text.data() + text.size();
-    if (error != std::errc() || !whole || !std::isfinite(value) || value < least ||
+    if (error != std::errc() || !whole || !std::isfinite(value) || value < least || value > most ||
         (bound == Bound::Excluded && value == least)) {
       const bool outside =
           whole && (error == std::errc() || error == std::errc::result_out_of_range);

@@ -1,4 +1,5 @@
 // sluice completion: the words that a shell offers, from the commands themselves.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,12 @@
 namespace sluice::cli {
 namespace {
 
-/// The long and short names of a command's options.
+std::vector<const CLI::App*> commandsOf(const CLI::App& app) {
+  // Those without a group are hidden.
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+/// The long names of the options of a command and of its own commands.
 std::vector<std::string> optionsOf(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
@@ -19,12 +25,23 @@ std::vector<std::string> optionsOf(const CLI::App& command) {
       names.push_back("--" + name);
     }
   }
+  for (const CLI::App* below : commandsOf(command)) {
+    for (std::string& name : optionsOf(*below)) {
+      if (std::ranges::find(names, name) == names.end()) {
+        names.push_back(std::move(name));
+      }
+    }
+  }
   return names;
 }
 
-std::vector<const CLI::App*> commandsOf(const CLI::App& app) {
-  // Those without a group are hidden.
-  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+/// The names of the commands that a command has itself.
+std::vector<std::string> namesOfCommands(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : commandsOf(command)) {
+    names.push_back(each->get_name());
+  }
+  return names;
 }
 
 /// Text of a zsh description: no quotes, brackets or colons.
@@ -39,52 +56,63 @@ std::string described(const std::string& text) {
 constexpr std::string_view kBashTail = R"sh(  esac
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))
+  elif [[ $COMP_CWORD -eq 2 && -n $commands ]]; then
+    COMPREPLY=($(compgen -W "$commands" -- "$word"))
   else
-    COMPREPLY=($(compgen -f -- "$word"))
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi
 }
 complete -o filenames -F _sluice sluice
 )sh";
 
-constexpr std::string_view kZshMiddle = R"sh(  )
+constexpr std::string_view kZshCommands = R"sh(  )
   if (( CURRENT == 2 )); then
     _describe command commands
     return
   fi
   if [[ $words[CURRENT] != -* ]]; then
-    _files
+    case $CURRENT:$words[2] in
+)sh";
+
+constexpr std::string_view kZshOptions = R"sh(      *) _files ;;
+    esac
     return
   fi
   case $words[2] in
 )sh";
 
 std::string bash(const CLI::App& app) {
-  std::vector<std::string> names;
   std::string cases;
   for (const CLI::App* command : commandsOf(app)) {
-    names.push_back(command->get_name());
-    cases += fmt::format(
-        "    {}) words=\"{}\" ;;\n", command->get_name(), fmt::join(optionsOf(*command), " "));
+    cases += fmt::format("    {}) words=\"{}\" commands=\"{}\" ;;\n",
+                         command->get_name(),
+                         fmt::join(optionsOf(*command), " "),
+                         fmt::join(namesOfCommands(*command), " "));
   }
   return fmt::format(
       "# bash completion of sluice: eval \"$(sluice completion bash)\"\n"
       "_sluice() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} words=\"\"\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} words=\"\" commands=\"\"\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
       "    COMPREPLY=($(compgen -W \"{} --help --version\" -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
       "  case ${{COMP_WORDS[1]}} in\n"
       "{}{}",
-      fmt::join(names, " "),
+      fmt::join(namesOfCommands(app), " "),
       cases,
       kBashTail);
 }
 
 std::string zsh(const CLI::App& app) {
   std::string names;
+  std::string below;
   std::string cases;
   for (const CLI::App* command : commandsOf(app)) {
+    if (const std::vector<std::string> own = namesOfCommands(*command); !own.empty()) {
+      below +=
+          fmt::format("      3:{}) compadd -- {} ;;\n", command->get_name(), fmt::join(own, " "));
+    }
     names +=
         fmt::format("    '{}:{}'\n", command->get_name(), described(command->get_description()));
     std::string options;
@@ -98,9 +126,11 @@ std::string zsh(const CLI::App& app) {
       "# zsh completion of sluice: a file _sluice in a folder of $fpath\n"
       "_sluice() {{\n"
       "  local -a commands=(\n"
-      "{}{}{}  esac\n}}\n_sluice \"$@\"\n",
+      "{}{}{}{}{}  esac\n}}\n_sluice \"$@\"\n",
       names,
-      kZshMiddle,
+      kZshCommands,
+      below,
+      kZshOptions,
       cases);
 }
 

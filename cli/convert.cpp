@@ -28,7 +28,7 @@ struct ConvertSettings {
 /// The weights and buffers of a checkpoint, or all tensors of another file.
 NamedTensors weightsOf(const std::string& path) {
   SafeTensors content = readSafeTensors(path);
-  return content.metadata.contains("checksum") ? readCheckpoint(path).state.model
+  return sluice::detail::isCheckpoint(content) ? readCheckpoint(path).state.model
                                                : std::move(content.tensors);
 }
 
@@ -89,8 +89,7 @@ int convert(const ConvertSettings& settings) {
   if (settings.exact && !output.ends_with(".onnx")) {
     throw CLI::ValidationError("--exact", "it is for ONNX files");
   }
-  requireOtherFile("output", output, settings.file.path);
-  requireOtherFile("output", output, settings.weights);
+  requireOutput("output", output, {settings.file.path, settings.weights});
   const bool holdsWeights = settings.file.path.ends_with(".safetensors");
   if (holdsWeights && (!output.ends_with(".safetensors") || !settings.weights.empty())) {
     throw CLI::ValidationError(

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/compile/compile.h"
@@ -76,6 +77,9 @@ onnx::ImportedModel readModel(const GraphFile& file,
     options.training = training;
     model = onnx::importModel(file.path, options);
   } else {
+    if (!file.dims.empty()) {
+      throw CLI::ValidationError("--dim", "is for ONNX models; the text form has its shapes");
+    }
     model.graph = parseText(file.path);
     for (const ir::Output& output : model.graph.outputs()) {
       model.tensors.push_back({output.name, output.value});
@@ -89,17 +93,22 @@ ir::Graph readGraph(const GraphFile& file) {
   return readModel(file).graph;
 }
 
-void requireOtherFile(std::string_view option,
-                      const std::string& output,
-                      const std::string& input) {
-  std::error_code missing;
-  if (std::filesystem::equivalent(input, output, missing)) {
-    throw CLI::ValidationError(
-        std::string(option),
-        fmt::format("'{}' is the same file as the input '{}', which would be "
-                    "lost; give the output another name",
-                    output,
-                    input));
+void requireOutput(std::string_view option,
+                   const std::string& output,
+                   const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code missing;
+    if (std::filesystem::equivalent(input, output, missing)) {
+      throw CLI::ValidationError(
+          std::string(option),
+          fmt::format("'{}' is the same file as the input '{}', which would be "
+                      "lost; give the output another name",
+                      output,
+                      input));
+    }
+  }
+  if (!output.empty()) {
+    requireWritable(output);
   }
 }
 

@@ -37,8 +37,11 @@ onnx::ImportedModel readModel(const GraphFile& file,
                               bool training = false);
 
 /// Throws ValidationError of the option if the output would replace what it is made from, also
-/// under another name.
-void requireOtherFile(std::string_view option, const std::string& output, const std::string& input);
+/// under another name, and FileError if it could not be written: before the work, not after it. An
+/// empty text is no file.
+void requireOutput(std::string_view option,
+                   const std::string& output,
+                   const std::vector<std::string>& inputs);
 
 /// The proven program of a graph on these devices; an empty list: those of the environment.
 program::Program compiled(ir::Graph graph, std::string_view deviceNames);

@@ -80,7 +80,7 @@ int inspectTensors(const std::string& path) {
   for (const auto& [name, tensor] : content.tensors) {
     bytes += tensor.byteCount();
   }
-  const bool checkpoint = content.metadata.contains("checksum");
+  const bool checkpoint = sluice::detail::isCheckpoint(content);
   fmt::print("{}: {} tensors, {:.6g} MiB\n",
              heading(checkpoint ? "checkpoint" : "weights"),
              content.tensors.size(),
@@ -112,6 +112,11 @@ struct InspectSettings {
 
 int inspect(const InspectSettings& settings) {
   if (isExecutable(settings.file.path)) {
+    if (settings.passes || !settings.file.dims.empty() || !settings.device.empty()) {
+      throw CLI::ValidationError(
+          "--passes, --dim and --device",
+          "an executable has its program, shapes and devices; --text and --program print it");
+    }
     for (const std::string& library : settings.file.customOps) {
       ops::loadCustomOps(library);
     }
@@ -122,8 +127,8 @@ int inspect(const InspectSettings& settings) {
     return 0;
   }
   if (settings.file.path.ends_with(".safetensors")) {
-    if (settings.program || settings.passes || settings.text) {
-      throw CLI::ValidationError("--text, --passes and --program",
+    if (settings.program || settings.passes || settings.text || !settings.file.dims.empty()) {
+      throw CLI::ValidationError("--text, --passes, --program and --dim",
                                  "a file of tensors has no graph");
     }
     return inspectTensors(settings.file.path);
@@ -154,6 +159,7 @@ struct TuneSettings {
 };
 
 int tune(const TuneSettings& settings) {
+  requireOutput("--output", settings.output, {settings.file.path});
   std::vector<device::KernelCall> calls;
   for (const program::Segment& segment : compiled(readGraph(settings.file), "cpu").segments) {
     calls.insert(calls.end(), segment.calls.begin(), segment.calls.end());

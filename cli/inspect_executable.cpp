@@ -1,6 +1,8 @@
 // sluice inspect on an executable: what it is for, its programs, its sections.
 #include "cli/inspect_executable.h"
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "sluice/api/executable_file.h"
@@ -62,6 +64,17 @@ bool isExecutable(const std::string& path) {
   std::string magic(std::min<std::uint64_t>(file.size(), kMagicOfExecutables.size()), '\0');
   file.read(0, std::as_writable_bytes(std::span(magic)));
   return magic == kMagicOfExecutables;
+}
+
+std::vector<std::string> outputsOfExecutable(const std::string& path) {
+  const ExecutableFile file(path);
+  std::set<std::string> names;
+  for (const StoredProgram& program : file.content().programs) {
+    for (std::size_t i = 0; i < program.outputs; ++i) {
+      names.insert(program.compiled.program.drains[i].name);
+    }
+  }
+  return {names.begin(), names.end()};
 }
 
 void inspectExecutable(const std::string& path, ExecutableView view) {

@@ -13,4 +13,7 @@ enum class ExecutableView : std::uint8_t { Summary, Graph, Program };
 /// Prints it. Throws FileError.
 void inspectExecutable(const std::string& path, ExecutableView view);
 
+/// The names of its outputs.
+std::vector<std::string> outputsOfExecutable(const std::string& path);
+
 }  // namespace sluice::cli

@@ -245,7 +245,7 @@ void addLaunch(CLI::App& app, Action& action) {
       ->add_option("--timeout",
                    settings->timeout,
                    "Seconds without a sign of life after which a process is lost")
-      ->check(CLI::Range(0.1, 1e6));
+      ->transform(realNumber(0.1, Bound::Included, 1e6));
   command
       ->add_option("--fewer",
                    settings->fewer,

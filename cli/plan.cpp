@@ -117,9 +117,7 @@ void write(const PlanCommand& command, const PlanReport& report, const PlanConte
 }
 
 int plan(const PlanCommand& command) {
-  if (!command.svg.empty()) {
-    static_cast<void>(outputTarget(command.svg));  // before the work, not after it
-  }
+  requireOutput("--svg", command.svg, {command.file.path});
   if (command.device.empty()) {
     requireMeasured();
   } else if (command.run) {

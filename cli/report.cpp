@@ -130,6 +130,9 @@ std::string reportIn(const std::string& format,
 }
 
 int run(const ReportSettings& settings) {
+  std::vector<std::string> traces = settings.files;
+  traces.push_back(settings.predicted);
+  requireOutput("--output", settings.output, traces);
   const std::string format = formatOf(settings);
   const std::string text = [&] {
     const WaitLine line("reading traces");

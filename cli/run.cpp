@@ -1,6 +1,9 @@
 // sluice run: a model file on input files. A kind of file is a function from the settings to the
 // exit code; `runFile` chooses it.
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,10 +39,20 @@ struct RunSettings {
   bool refuse = false;
 };
 
+/// The files of tensors that a run reads. An executable may be saved over itself.
+std::vector<std::string> inputFilesOf(const RunSettings& settings) {
+  std::vector<std::string> files;
+  for (const std::string& input : settings.inputs) {
+    files.push_back(namedFile(input).path);
+  }
+  return files;
+}
+
 /// Output files by the names of outputs. Throws InvalidArgument for a name that no output has.
 std::map<std::string, std::string> filesOf(const RunSettings& settings,
                                            const std::vector<std::string>& names) {
   std::map<std::string, std::string> files;
+  std::set<std::filesystem::path> paths;
   for (const std::string& text : settings.outputs) {
     NamedFile file = namedFile(text);
     if (file.name.empty() && names.size() == 1) {
@@ -53,11 +66,14 @@ std::map<std::string, std::string> filesOf(const RunSettings& settings,
     if (!file.path.ends_with(".npy")) {
       throw CLI::ValidationError("--output", fmt::format("expected FILE.npy, got '{}'", file.path));
     }
-    for (const std::string& input : settings.inputs) {
-      requireOtherFile("--output", file.path, namedFile(input).path);
+    requireOutput("--output", file.path, {settings.file.path});
+    requireOutput("--output", file.path, inputFilesOf(settings));
+    if (!files.emplace(file.name, file.path).second) {
+      throw CLI::ValidationError("--output", fmt::format("'{}' is given twice", file.name));
     }
-    static_cast<void>(outputTarget(file.path));  // before the work, not after it
-    files.insert_or_assign(file.name, file.path);
+    if (!paths.insert(std::filesystem::weakly_canonical(file.path)).second) {
+      throw CLI::ValidationError("--output", fmt::format("'{}' is given twice", file.path));
+    }
   }
   return files;
 }
@@ -151,6 +167,13 @@ int runExecutable(const RunSettings& settings) {
   }
   const TensorMap tensors = readTensors("--input", settings.inputs);
   const NamedTensors inputs(tensors.begin(), tensors.end());
+  std::map<std::string, std::string> files;
+  if (!settings.outputs.empty()) {
+    files = filesOf(settings, outputsOfExecutable(settings.file.path));
+  }
+  if (!std::filesystem::is_directory(settings.save)) {  // which gets a file of the model's name
+    requireOutput("--save", settings.save, inputFilesOf(settings));
+  }
   Model model =
       load(settings.file.path,
            {.editOptions = [&](Options& options) { edit(options, settings); },
@@ -160,11 +183,6 @@ int runExecutable(const RunSettings& settings) {
     const WaitLine line(fmt::format("step {} of {}", step + 1, settings.steps));
     results = model.run(inputs);
   }
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : results) {
-    names.push_back(name);
-  }
-  const std::map<std::string, std::string> files = filesOf(settings, names);
   for (const auto& [name, tensor] : results) {
     deliver(name, tensor, files);
   }

@@ -116,6 +116,23 @@ std::int64_t scaled(const Decimal& number, std::size_t places) {
   return number.digits * powerOfTen(places - number.places);
 }
 
+/// The number of all chunks that share it.
+std::int64_t scaled(std::string_view option,
+                    const Decimal& number,
+                    std::size_t places,
+                    std::int32_t shares) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(scaled(number, places), shares, &product)) {
+    raise<InvalidArgument>(
+        "{}: a number of {} digits for each of {} chunks is too large: give fewer digits or "
+        "decimals",
+        option,
+        fmt::formatted_size("{}", scaled(number, places)),
+        shares);
+  }
+  return product;
+}
+
 /// Stages, devices and chunks before costs are looked at.
 struct PipelineShape {
   std::vector<std::int32_t> devices;
@@ -209,10 +226,11 @@ void takeCosts(const ScheduleSettings& settings,
       std::max({mostPlaces(costs), mostPlaces(transfer), mostPlaces(copies)});
   PipelineProblem& problem = request.problem;
   request.timeUnit = powerOfTen(places) * shares;
-  problem.transferCost = scaled(transfer[0][0], places) * shares;
+  problem.transferCost = scaled("--transfer", transfer[0][0], places, shares);
   std::int64_t common = std::gcd(request.timeUnit, problem.transferCost);
   if (!copies.empty()) {
-    request.copies = {scaled(copies[0][0], places) * shares, scaled(copies[0][1], places) * shares};
+    request.copies = {scaled("--copies", copies[0][0], places, shares),
+                      scaled("--copies", copies[0][1], places, shares)};
     common = std::gcd(common, std::gcd(request.copies->busy, request.copies->latency));
   }
   for (std::size_t stage = 0; stage < shape.devices.size(); ++stage) {
@@ -256,7 +274,7 @@ void takeBytes(const ScheduleSettings& settings,
   }
   for (std::size_t d = 0; !caps.empty() && d < shape.numDevices(); ++d) {
     const Decimal& cap = caps.size() == 1 ? caps[0][0] : caps[d][0];
-    request.problem.byteCap.push_back(scaled(cap, places) * shares);
+    request.problem.byteCap.push_back(scaled("--memory-cap", cap, places, shares));
   }
 }
 

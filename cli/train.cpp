@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "cli/cut.h"
 #include "cli/graph_file.h"
 #include "cli/tensor_files.h"
+#include "cli/train_callbacks.h"
 #include "cli/training_setup.h"
 #include "cli/wait_line.h"
 #include "sluice/api/checkpoint.h"
@@ -27,6 +29,8 @@
 namespace sluice::cli {
 namespace {
 
+constexpr std::int64_t kMostDevices = 64;
+
 struct TrainSettings {
   GraphFile file;
   std::vector<std::string> data;
@@ -38,6 +42,7 @@ struct TrainSettings {
   std::string checkpoints;
   std::string output;
   double learningRate = 1e-3;
+  std::optional<double> givenRate;
   std::int64_t batch = 1;
   std::int64_t accumulate = 0;  ///< 0: 1, or twice the devices
   std::int64_t devices = 0;     ///< 0: 1, or as many as --cut makes
@@ -69,7 +74,13 @@ TrainingData readData(const TrainSettings& settings) {
         fmt::format("expected FILE.npy or the name of an array of --data, got '{}'",
                     settings.target));
   }
-  const std::int64_t rows = data.target.shape().rank() == 0 ? 0 : data.target.shape()[0];
+  if (data.target.shape().rank() == 0) {
+    raise<InvalidArgument>(
+        "--target: '{}' is {}, one number: its first extent must be the number of samples",
+        settings.target,
+        data.target.type().str());
+  }
+  const std::int64_t rows = data.target.shape()[0];
   for (const auto& [name, tensor] : data.inputs) {
     if (tensor.shape().rank() == 0 || tensor.shape()[0] != rows) {
       raise<InvalidArgument>(
@@ -91,9 +102,16 @@ TensorType batched(const HostTensor& samples, std::int64_t batch) {
 }
 
 std::int64_t annotatedDevices(const ir::Graph& graph) {
-  std::int32_t most = 0;
+  std::int64_t most = 0;
   for (const ir::OpId id : graph.order()) {
-    most = std::max(most, graph.op(id).place.device);
+    most = std::max<std::int64_t>(most, graph.op(id).place.device);
+  }
+  if (most >= kMostDevices) {
+    raise<InvalidArgument>(
+        "--cut annotated: the model names device {}, but there may be {}, counted from 0: give its "
+        "ops lower ones, or cut it by cost (--cut auto)",
+        most,
+        kMostDevices);
   }
   return most + 1;
 }
@@ -186,14 +204,33 @@ void writeResult(const TrainSettings& settings, const ir::Graph& given, const Mo
   fmt::print("wrote {}\n", settings.output);
 }
 
+/// The files that a run reads.
+std::vector<std::string> inputFilesOf(const TrainSettings& settings) {
+  std::vector<std::string> files = {settings.file.path, settings.target};
+  for (const std::string& text : settings.data) {
+    files.push_back(namedFile(text).path);
+  }
+  return files;
+}
+
+/// Throws before the training what would keep its result from being written after it.
+void requireResult(const TrainSettings& settings, const ir::Graph& given) {
+  if (given.outputs().empty()) {
+    raise<InvalidArgument>("{} has no output: there is nothing to compare with the target",
+                           settings.file.path);
+  }
+  if (settings.output.ends_with(".onnx")) {
+    static_cast<void>(onnx::exportModelBytes(given));
+  }
+}
+
 int train(const TrainSettings& settings) {
   if (!settings.output.empty()) {
     if (!settings.output.ends_with(".onnx") && !settings.output.ends_with(".safetensors")) {
       throw CLI::ValidationError(
           "--output", fmt::format("expected *.onnx or *.safetensors, got '{}'", settings.output));
     }
-    requireOtherFile("--output", settings.output, settings.file.path);
-    static_cast<void>(outputTarget(settings.output));  // before the work, not after it
+    requireOutput("--output", settings.output, inputFilesOf(settings));
   }
   const TrainingData data = [&] {
     const WaitLine line("reading data");
@@ -208,6 +245,7 @@ int train(const TrainSettings& settings) {
     return readModel(settings.file, shapes, true);
   }();
   const ir::Graph given = readModel(settings.file, shapes).graph;
+  requireResult(settings, given);
   const std::int64_t devices = devicesOf(settings, imported);
   Builder builder(std::move(imported));
   TensorMap samples;
@@ -236,6 +274,7 @@ int train(const TrainSettings& settings) {
   const FitResult result = fit(model,
                                loader,
                                {.epochs = settings.epochs,
+                                .callbacks = trainCallbacks(model, settings.givenRate),
                                 .checkpoints = {.folder = settings.checkpoints,
                                                 .everySteps = settings.every,
                                                 .everySeconds = settings.everySeconds},
@@ -254,7 +293,10 @@ void addRates(CLI::App& command, TrainSettings& settings) {
   command.add_option("--optimizer", settings.optimizer, "sgd, adam or adamw")
       ->check(CLI::IsMember(optimizerNames()))
       ->capture_default_str();
-  command.add_option("--lr", settings.learningRate, "The learning rate")
+  command
+      .add_option("--lr",
+                  settings.learningRate,
+                  "The learning rate; a run that goes on keeps its own without it")
       ->transform(realNumber(0.0, Bound::Excluded))
       ->capture_default_str();
   command.add_option("--batch", settings.batch, "Samples of a micro-batch")
@@ -301,7 +343,7 @@ void addTrain(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--devices", settings->devices, "Devices of the pipeline  [1, or the parts of --cut]")
-      ->transform(wholeNumber<std::int64_t>(1, 64));
+      ->transform(wholeNumber<std::int64_t>(1, kMostDevices));
   command
       ->add_option("--cut",
                    settings->cut,
@@ -316,14 +358,21 @@ void addTrain(CLI::App& app, Action& action) {
       ->add_option("--every-seconds",
                    settings->everySeconds,
                    "Seconds between checkpoints; 0: only by steps")
-      ->check(CLI::Range(0.0, 1e9));
+      ->transform(realNumber(0.0))
+      ->needs("--checkpoint");
   command->add_option("--every", settings->every, "Steps between checkpoints")
       ->transform(wholeNumber<std::int64_t>(1))
+      ->needs("--checkpoint")
       ->capture_default_str();
   command->add_option("-o,--output",
                       settings->output,
                       "The trained model as *.onnx, or its weights as *.safetensors");
-  command->callback([&action, settings] { action = [settings] { return train(*settings); }; });
+  command->callback([&action, settings, command] {
+    if (command->count("--lr") > 0) {
+      settings->givenRate = settings->learningRate;
+    }
+    action = [settings] { return train(*settings); };
+  });
 }
 
 }  // namespace sluice::cli

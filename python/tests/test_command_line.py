@@ -29,6 +29,6 @@ def test_verifying_a_cache_counts_apart_what_cannot_be_read(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 37, 1 << 37)),
     )
     assert found.returncode == 1, found.stderr
-    assert "2 files, 1 damaged and removed, 1 cannot be read" in found.stdout
+    assert "2 files, 1 damaged and removed, 1 could not be checked" in found.stdout
     assert "Cannot allocate memory" in found.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["large.slc"]

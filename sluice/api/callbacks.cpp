@@ -64,7 +64,10 @@ std::string earlierLog(const std::string& path) {
   for (const std::string& name : {path + ".part", path}) {
     try {
       if (std::filesystem::is_regular_file(name)) {
-        return readFile(name);
+        std::string log = readFile(name);
+        if (log.find('\n') != std::string::npos) {  // else it was killed before its first step
+          return log;
+        }
       }
     } catch (const std::exception& problem) {
       log::warn("fit", "'{}' is not read: {}", name, problem.what());

@@ -229,6 +229,11 @@ std::string detail::checkpointChecksum(const SafeTensors& content) {
   return checksumOf(content);
 }
 
+bool detail::isCheckpoint(const SafeTensors& content) {
+  const auto format = content.metadata.find("format");
+  return format != content.metadata.end() && format->second == kFormat;
+}
+
 void writeCheckpoint(const fs::path& path, const Checkpoint& checkpoint) {
   const TrainingState& state = checkpoint.state;
   SafeTensors content;

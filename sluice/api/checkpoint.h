@@ -59,6 +59,8 @@ namespace detail {
 /// The checksum of a checkpoint's file, over everything else in it; the metadata holds it under
 /// "checksum".
 std::string checkpointChecksum(const SafeTensors& content);
+/// Whether a file says that it is a checkpoint, sound or not.
+bool isCheckpoint(const SafeTensors& content);
 }  // namespace detail
 
 /// The checkpoint that a run continues from.

@@ -272,6 +272,24 @@ TEST_F(Dump, ReadsThePointsOfPopart) {
   EXPECT_THAT(messageOf<ConfigFileError>([] { run(Options()); }), HasSubstr("MAINLOOPS"));
 }
 
+TEST_F(Dump, IsWrittenAlsoOfAProgramThatACacheHolds) {
+  const testing::TempFolder cache;
+  const auto compileAgain = [&] { run(Options().enableExecutableCaching(cache.path().string())); };
+  compileAgain();
+  for (const char* variable : {"SLUICE_DUMP", "POPART_IR_DUMP"}) {
+    ::setenv(variable, (folder_ / variable).c_str(), 1);
+    compileAgain();
+    EXPECT_TRUE(fs::exists(folder_ / variable / "inference" / "program.txt")) << variable;
+    ::unsetenv(variable);
+  }
+  const fs::path before = fs::current_path();  // where POPART_DOT_CHECKS alone writes
+  fs::current_path(folder_.path());
+  ::setenv("POPART_DOT_CHECKS", "MAINLOOPS", 1);
+  compileAgain();
+  fs::current_path(before);
+  EXPECT_TRUE(fs::exists(folder_ / "inference"));
+}
+
 /// SLUICE_PROFILE and Poplar's options, for models whose options say nothing.
 TEST(EnvironmentProfile, AsksForTraces) {
   const testing::TempFolder folder;

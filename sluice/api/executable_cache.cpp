@@ -1,8 +1,8 @@
 #include "sluice/api/executable_cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "sluice/api/environment_dumps.h"
 #include "sluice/base/byte_code.h"
 #include "sluice/base/environment.h"
 #include "sluice/base/error.h"
@@ -98,8 +98,7 @@ std::vector<FileCache::File> ExecutableCache::verify() const {
 
 std::shared_ptr<ExecutableCache> executableCache(const Options& options) {
   const std::string folder = executableCacheFolder(options);
-  const char* dumps = std::getenv("SLUICE_DUMP");  // NOLINT(concurrency-mt-unsafe)
-  const bool dumped = !options.dumpDirectory().empty() || (dumps != nullptr && *dumps != '\0');
+  const bool dumped = !options.dumpDirectory().empty() || !dumpsOfEnvironment().folder.empty();
   if (folder.empty() || dumped) {  // dumps are made by compiling
     return nullptr;
   }

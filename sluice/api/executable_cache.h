@@ -41,7 +41,8 @@ class ExecutableCache {
   std::vector<File> files() const { return files_.files(); }
   std::uint64_t bytes() const { return files_.bytes(); }
   std::size_t clear() const { return files_.clear(); }
-  /// As FileCache has it: removes damaged files and returns them, and those that cannot be read.
+  /// As FileCache has it: removes damaged files and returns them, and those that cannot be
+  /// checked, such as programs with custom ops whose library is not loaded.
   std::vector<File> verify() const;
 
  private:

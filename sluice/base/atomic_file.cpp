@@ -85,6 +85,17 @@ fs::path outputTarget(const fs::path& path) {
   return target;
 }
 
+void requireWritable(const fs::path& path) {
+  const fs::path parent = outputTarget(path).parent_path();
+  const fs::path folder = parent.empty() ? "." : parent / ".";  // else a file would do
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    raise<FileError>(
+        "cannot write '{}': its folder cannot be written ({}): make it, or give another path",
+        path.string(),
+        std::strerror(errno));
+  }
+}
+
 void removeAbandonedParts(const fs::path& folder, std::string_view prefix) {
   std::error_code failed;  // then they stay for another time
   fs::directory_iterator at(folder.empty() ? "." : folder, failed);

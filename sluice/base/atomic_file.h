@@ -28,6 +28,10 @@ void writeFileAtomically(const std::filesystem::path& path,
 /// Throws FileError if anything but a regular file exists there.
 std::filesystem::path outputTarget(const std::filesystem::path& path);
 
+/// Throws FileError if output to `path` could not be written now: for outputTarget's reasons, or
+/// because its folder is missing or closed. For commands that work long before they write.
+void requireWritable(const std::filesystem::path& path);
+
 /// Removes temporary files that killed processes left in the folder, if the final name begins with
 /// `prefix`. A file that is still being written is locked and stays.
 void removeAbandonedParts(const std::filesystem::path& folder, std::string_view prefix);

@@ -79,6 +79,34 @@ std::set<std::string> namesIn(const fs::path& folder) {
   return names;
 }
 
+TEST(AtomicFile, SaysBeforeTheWorkWhatCannotBeWritten) {
+  const TempFolder folder;
+  writeFileAtomically(folder / "file", "text");
+  fs::create_directories(folder / "closed");
+  fs::permissions(folder / "closed", fs::perms(0555));
+  fs::create_symlink("missing/b.txt", folder / "link");
+  fs::permissions(folder.path(), fs::perms(0777));
+  constexpr uid_t kNobody = 65534;
+  const uid_t self = ::geteuid();
+  ASSERT_EQ(self == 0 ? ::seteuid(kNobody) : 0, 0);  // the superuser may write anywhere
+  std::vector<std::string> refused;
+  for (const char* name :
+       {"missing/a.txt", "file/a.txt", "closed/a.txt", "closed", "link", "a.txt"}) {
+    try {
+      requireWritable(folder / name);
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.message(), ::testing::HasSubstr((folder / name).string()));
+      refused.emplace_back(name);
+    }
+  }
+  EXPECT_NO_THROW(requireWritable("/tmp/a.txt"));
+  ASSERT_EQ(self == 0 ? ::seteuid(self) : 0, 0);
+  EXPECT_THAT(
+      refused,
+      ::testing::ElementsAre("missing/a.txt", "file/a.txt", "closed/a.txt", "closed", "link"));
+  EXPECT_FALSE(fs::exists(folder / "a.txt"));
+}
+
 TEST(AtomicFile, LeavesWhatIsNoRegularFileAlone) {
   const TempFolder folder;
   const fs::path fifo = folder / "fifo";

@@ -184,6 +184,11 @@ std::uint64_t FileCache::bytes() const {
 
 std::vector<FileCache::File> FileCache::verify(const Take& check) const {
   std::vector<File> damaged;
+  const auto leave = [&](File& file, const Error& error) {
+    file.unread = error.message();
+    log::warn("cache", "'{}' is not checked: {}", file.path.string(), error.message());
+    damaged.push_back(std::move(file));
+  };
   for (File& file : files()) {
     try {
       const SectionFile entry(file.path, expected());
@@ -197,9 +202,9 @@ std::vector<FileCache::File> FileCache::verify(const Take& check) const {
         static_cast<void>(resultOf(entry, key, CacheContent::Code));
       }
     } catch (const UnreadableFile& error) {
-      file.unread = error.message();
-      log::warn("cache", "not checked: {}", error.message());
-      damaged.push_back(std::move(file));
+      leave(file, error);
+    } catch (const OutOfMemory& error) {
+      leave(file, error);
     } catch (const Error& error) {
       if (std::optional<std::string> kept = removeDamaged(file.path, error)) {
         file.kept = std::move(*kept);

@@ -52,13 +52,14 @@ class FileCache {
     std::uint64_t bytes = 0;
     std::filesystem::file_time_type used;
     std::string kept = {};    ///< why verify could not remove it; empty: it could
-    std::string unread = {};  ///< why verify could not read it; empty: it is damaged
+    std::string unread = {};  ///< why verify could not check it; empty: it is damaged
   };
   /// All files, that which was used most recently first. Throws FileError.
   std::vector<File> files() const;
   std::uint64_t bytes() const;
   /// Removes damaged files and returns them: those that are not whole, or whose program `check`
-  /// refuses with an Error. Also returns files that could not be read; they stay.
+  /// refuses with an Error. Also returns files that could not be checked, because the system cannot
+  /// read them, memory is short or `check` throws UnreadableFile; they stay.
   std::vector<File> verify(const Take& check) const;
   /// Removes all files and returns how many there were. Throws FileError if some could not be
   /// removed.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,6 +114,31 @@ TEST(FileCache, KeepsWhatTheSystemCannotOpenNow) {
   EXPECT_EQ(found(cache, "key"), "result");
 }
 #endif
+
+TEST(FileCache, VerifyingLeavesWhatCouldNotBeChecked) {
+  const TempFolder folder;
+  const FileCache cache(folder.path(), kRoom);
+  cache.store("large", CacheContent::Program, "large");
+  cache.store("custom", CacheContent::Program, "custom");
+  cache.store("wrong", CacheContent::Program, "wrong");
+  const std::vector<FileCache::File> left = cache.verify([](const std::string& bytes) {
+    if (bytes == "large") {
+      raise<OutOfMemory>("no memory");
+    }
+    bytes == "custom" ? raise<UnreadableFile>("no op") : raise<FileError>("no program");
+  });
+  std::map<std::filesystem::path, std::string> reasons;
+  for (const FileCache::File& file : left) {
+    reasons[file.path] = file.unread;
+  }
+  EXPECT_THAT(reasons,
+              ::testing::UnorderedElementsAre(::testing::Pair(cache.pathOf("large"), "no memory"),
+                                              ::testing::Pair(cache.pathOf("custom"), "no op"),
+                                              ::testing::Pair(cache.pathOf("wrong"), "")));
+  EXPECT_TRUE(std::filesystem::exists(cache.pathOf("large")));
+  EXPECT_TRUE(std::filesystem::exists(cache.pathOf("custom")));
+  EXPECT_FALSE(std::filesystem::exists(cache.pathOf("wrong")));
+}
 
 /// A process without the right to read the entry, also where tests run as root.
 TEST(FileCache, VerifyingTellsUnreadFilesFromDamagedOnes) {

@@ -86,6 +86,11 @@ namespace {
 /// Of a stream, in the text of a state.
 constexpr EpochSize kUnknownSize{.samples = -1, .batches = -1};
 
+/// Of all processes together, which may be more or fewer when a run is continued.
+std::int64_t samplesPerBatch(const LoaderOptions& options) {
+  return options.batchSize.value_or(1) * options.shard.count;
+}
+
 EpochSize knownSize(const Assembler& assembler) {
   const std::optional<EpochSize> size = assembler.size();
   if (!size) {
@@ -118,7 +123,9 @@ std::string Loader::state() const {
                                         {"position", position_},
                                         {"seed", options().seed},
                                         {"samples", size.samples},
-                                        {"batches", size.batches}};
+                                        {"batches", size.batches},
+                                        {"batch", samplesPerBatch(options())},
+                                        {"shuffle", options().shuffle == Shuffle::Yes}};
   return state.dump();
 }
 
@@ -135,21 +142,28 @@ void Loader::restore(std::string_view text) {
   const std::int64_t position = number("position");
   const auto seed = static_cast<std::uint64_t>(number("seed"));
   const EpochSize size = assembler_->size().value_or(kUnknownSize);
+  const auto differs = [&](const char* key, const nlohmann::json& own) {
+    // Between epochs it does no harm, and states of earlier versions do not say it.
+    return position > 0 && state.contains(key) && state[key] != own;
+  };
+  const bool shuffles = options().shuffle == Shuffle::Yes;
   if (number("samples") != size.samples || number("batches") != size.batches ||
-      seed != options().seed) {
+      seed != options().seed || differs("batch", samplesPerBatch(options())) ||
+      differs("shuffle", shuffles)) {
     raise<InvalidArgument>(
-        "loader: the state {} belongs to another loader; this one has {} samples in {} batches, "
-        "seed {}",
+        "loader: the state {} belongs to another loader; this one has {} samples in {} batches of "
+        "{}, {}, seed {}: make it as the run had it, or begin a new run",
         text.substr(0, 200),
         size.samples,
         size.batches,
+        samplesPerBatch(options()),
+        shuffles ? "shuffled" : "in order",
         options().seed);
   }
   // Epochs and samples are counted on from there.
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t perStep = options().batchSize.value_or(1) * options().shard.count;
-  if (epoch < 0 || epoch == kMost || position < 0 || position >= kMost / perStep ||
-      (hasLength() && position > size.batches)) {
+  if (epoch < 0 || epoch == kMost || position < 0 ||
+      position >= kMost / samplesPerBatch(options()) || (hasLength() && position > size.batches)) {
     raise<InvalidArgument>("loader: there is no batch {} of epoch {}", position, epoch);
   }
   prefetcher_.reset();

@@ -228,7 +228,9 @@ TEST(Loader, ContinuesFromASavedState) {
     loader.next();
     loader.next();
     const std::string state = loader.state();
-    EXPECT_EQ(state, R"({"epoch":1,"position":2,"seed":9,"samples":20,"batches":6})");
+    EXPECT_EQ(
+        state,
+        R"({"epoch":1,"position":2,"seed":9,"samples":20,"batches":6,"batch":3,"shuffle":true})");
     const std::vector<Numbers> rest = epochOf(loader);
     const std::vector<Numbers> third = epochOf(loader);
     Loader other(loadedNumbers(20), options);
@@ -252,6 +254,13 @@ TEST(Loader, RefusesStatesOfOthersAndTextThatIsNone) {
   EXPECT_THAT(message(R"({"epoch":"1"})"), HasSubstr("'epoch'"));
   EXPECT_THAT(message(R"({"epoch":1,"position":2,"seed":9,"samples":21,"batches":6})"),
               HasSubstr("another loader"));
+  EXPECT_THAT(
+      message(R"({"epoch":1,"position":2,"seed":9,"samples":20,"batches":6,"shuffle":true})"),
+      AllOf(HasSubstr("in order"), HasSubstr("as the run had it")));
+  EXPECT_THAT(message(R"({"epoch":1,"position":2,"seed":9,"samples":20,"batches":6,"batch":2})"),
+              HasSubstr("6 batches of 3"));
+  loader.restore(R"({"epoch":1,"position":2,"seed":9,"samples":20,"batches":6,"batch":3})");
+  loader.restore(R"({"epoch":1,"position":0,"seed":9,"samples":20,"batches":6,"shuffle":true})");
   EXPECT_THAT(message(R"({"epoch":1,"position":7,"seed":9,"samples":20,"batches":6})"),
               HasSubstr("no batch 7"));
   EXPECT_THAT(

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/base/input_file.h"
 #include "sluice/ir/byte_form.h"
 #include "sluice/program/record_fields.h"
 
@@ -226,7 +227,8 @@ class ProgramBytes {
     const std::string_view name = in_.view();
     call.def = name == device::kReorder.name ? &device::kReorder : ops_.find(name);
     if (call.def == nullptr) {
-      in_.fail(fmt::format("there is no op '{}'", name));
+      raise<UnreadableFile>("there is no op '{}' here: load the library of a custom op first",
+                            name);
     }
     call.attrs = attrs_.read(in_, *call.def);
     fields(fields_, call);

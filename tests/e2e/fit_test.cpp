@@ -223,6 +223,11 @@ TEST_F(CsvLogTest, OfARunThatIsContinuedKeepsTheStepsBeforeIt) {
   EXPECT_THAT(lines[3], ::testing::Not(::testing::EndsWith(",5")));
   EXPECT_THAT(lines[4], StartsWith("2,2,4,"));
   EXPECT_EQ(logged({.epochs = 2, .firstEpoch = 2}), lines) << "no step is left";
+  for (const char* begun : {"", "epoch,st"}) {  // by a run that was killed before its first step
+    writeFileAtomically(path_, kept);
+    writeFileAtomically(path_.string() + ".part", begun);
+    EXPECT_EQ(logged({.epochs = 2, .firstEpoch = 1}).size(), 5U) << "'" << begun << "'";
+  }
   lines = logged({.epochs = 1});
   ASSERT_EQ(lines.size(), 3U) << "a new run";
   EXPECT_THAT(lines[1], StartsWith("1,1,1,"));

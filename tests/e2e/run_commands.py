@@ -60,6 +60,9 @@ def command_line(programs):
     check("did you mean 'plan'?" in programs.run("sluice", "plna", code=2), "letters that changed places")
     text = programs.run("sluice", "launch", "-n", 2, "--nodes", 3, "true", code=2)
     check("unknown option '--nodes'" in text, text)
+    for seconds in ("nan", "inf", "0", "2000000"):
+        text = programs.run("sluice", "launch", "--dry-run", "--timeout", seconds, "true", code=2)
+        check("a number, at least 0.1 and at most 1000000" in text, text)
     check("unknown option '-x'" in programs.run("sluice", "launch", "-n2", "-x", "A", "true", code=2), "of mpirun")
     command = programs.run("sluice", "launch", "--dry-run", "-n", 2, "true", "--", "-n", 3)
     check(command.endswith("launch-rank true -- -n 3\n"), command)

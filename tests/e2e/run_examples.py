@@ -15,6 +15,7 @@ import run_commands
 import run_mnist
 import run_schedule
 from programs import HUGE, ROOT, Programs, check, number
+from run_files import write_npy
 
 
 def linear_regression(programs):
@@ -54,6 +55,22 @@ def custom_op(programs):
         check("no op named 'com.example.Swish.1'" in
               programs.run("sluice", "inspect", path, code=1), "no error")
         programs.run("sluice", "tune", path, "--custom-ops", library)
+        cached_custom_op(programs, path, library)
+
+
+def cached_custom_op(programs, path, library):
+    """A program in a cache is not taken for damaged where its library is not loaded."""
+    cache, x = path.parent / "cache", path.parent / "x.npy"
+    write_npy(x, "f", [4], [1, 2, 3, 4])
+    os.environ["SLUICE_CACHE_DIR"] = str(cache)
+    programs.run("sluice", "run", path, "--custom-ops", library, "--input", f"x={x}")
+    del os.environ["SLUICE_CACHE_DIR"]
+    verify = ("sluice", "cache", "verify", "--folder", cache)
+    text = programs.run(*verify, code=1)
+    check("1 files, 0 damaged and removed, 1 could not be checked" in text, text)
+    check("com.example.Swish.1" in text and "load the library" in text, text)
+    text = programs.run(*verify, "--custom-ops", library)
+    check(text == "1 files, 0 damaged and removed\n", text)
 
 
 def live_loss(programs):

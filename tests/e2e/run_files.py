@@ -5,6 +5,7 @@
 """
 import array
 import json
+import math
 import os
 import pty
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 from programs import ROOT, Programs, check
 
 MODELS = ROOT / "tests" / "onnx" / "models"
+EXECUTABLE = ROOT / "tests" / "e2e" / "executables" / "v1.1.slx"
 CODES = {"F32": "f", "I64": "q", "F64": "d", "U8": "B"}
 DESCRIPTIONS = {"f": "<f4", "q": "<i8", "d": "<f8", "B": "|u1"}
 
@@ -168,6 +170,15 @@ def train_command(programs, folder):
     train("--epochs", 1, "--accumulate", 4, "--checkpoint", folder / "run")
     train("--epochs", 2, "--accumulate", 4, "--checkpoint", folder / "run", "-o", folder / "later.safetensors")
     check(read_safetensors(folder / "later.safetensors") == one, "other bits after going on")
+    text = train("--lr", 1e30, "--every", 1, "--checkpoint", folder / "nan", "-o", folder / "nan.onnx", code=1)
+    check("the loss is inf after 2 updates" in text and not (folder / "nan.onnx").exists(), text)
+    saved = [read_safetensors(path) for path in (folder / "nan").iterdir()]
+    values = [value for tensors in saved for each in tensors.values() if each[0] == "F32" for value in each[2]]
+    check(len(saved) == 1 and all(map(math.isfinite, values)), saved)
+    # The only update of a run: no loss shows what it did.
+    text = train("--lr", 1e300, "--batch", 32, "--checkpoint", folder / "inf", "-o", folder / "inf.onnx", code=1)
+    check("is not finite after 1 updates: lower the learning rate" in text and not (folder / "inf.onnx").exists(), text)
+    check(not list((folder / "inf").iterdir()), "a checkpoint of infinities")
     train("--epochs", 1, "-o", folder / "trained.onnx")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     # It has the inputs and outputs of the model that was given: it runs, and is trained again.
@@ -187,6 +198,12 @@ def train_command(programs, folder):
         sluice = programs.folder / "sluice"
         ended = subprocess.run(["bash", "-c", f"{sluice} inspect {folder / 'none.txt'} {closed}"], check=False)
         check(ended.returncode == 1, f"an error ends with {ended.returncode} if there is {closed}")
+    # What a program opens does not take the place of a closed stream.
+    log = folder / "log.txt"
+    given = f"--data x={folder / 'x.npy'} --target {folder / 't.npy'} --loss mse --batch 4"
+    subprocess.run(["bash", "-c", f"{programs.folder / 'sluice'} train {model} {given} >&-"], check=False,
+                   env=dict(os.environ, SLUICE_LOG_DEST=str(log), SLUICE_LOG_LEVEL="DEBUG"))
+    check("Epoch" not in log.read_text() and "8/8" not in log.read_text(), log.read_text())
     write_npy(folder / "short.npy", "f", [31, 1], xs[1:])
     write_npy(folder / "whole.npy", "q", [32, 1], [1] * 32)
     write_npy(folder / "flat.npy", "f", [32], xs)
@@ -207,6 +224,129 @@ def train_command(programs, folder):
             ("-o", folder / "none" / "m.onnx", "m.onnx", 1)):
         text = train(option, value, code=code)
         check(word in text and "InternalError" not in text, text)
+
+
+def line_data(programs, folder):
+    """The arguments of a training of the line on 32 points."""
+    model = line_model(programs, folder)
+    xs = [i / 16 - 1 for i in range(32)]
+    write_npy(folder / "x.npy", "f", [32, 1], xs)
+    write_npy(folder / "t.npy", "f", [32, 1], [2 * x + 1 for x in xs])
+    return model, ["--data", f"x={folder / 'x.npy'}", "--target", folder / "t.npy", "--loss", "mse", "--batch", 4]
+
+
+@with_folder
+def train_refusals(programs, folder):
+    """What a training cannot be made of is said before it, in one line."""
+    model, data = line_data(programs, folder)
+    (folder / "mute.txt").write_text(GRAPH.replace('  output "y" = %4\n', ""))
+    (folder / "far.txt").write_text(GRAPH.replace('"add" : f32[4, 1]', '"add" : f32[4, 1] device=2147483647'))
+    write_npy(folder / "one.npy", "f", [], [1])
+    write_npy(folder / "none.npy", "f", [0, 1], [])
+    only = ["--loss", "mse", "--batch", 4, "--target", folder / "one.npy"]
+    for arguments, words, code in (
+            ([folder / "mute.txt", *data], ["mute.txt", "no output"], 1),
+            ([folder / "far.txt", *data, "--cut", "annotated"], ["device 2147483647", "--cut auto"], 1),
+            ([model, *only, "--data", f"x={folder / 'x.npy'}"], ["one.npy", "one number"], 1),
+            ([model, *only, "--data", f"x={folder / 'none.npy'}"], ["one.npy", "one number"], 1),
+            ([model, *data, "--every", 2], ["--checkpoint"], 2),
+            ([model, *data, "--every-seconds", 2], ["--checkpoint"], 2),
+            ([model, *data, "--every-seconds", "nan", "--checkpoint", folder / "c"], ["a number, at least 0"], 2)):
+        text = programs.run("sluice", "train", *arguments, code=code)
+        check(all(word in text for word in words) and "InternalError" not in text and "Epoch" not in text, text)
+        check(len([line for line in text.splitlines() if line.startswith("sluice: ")]) == (code == 1), text)
+
+
+@with_folder
+def unreadable_models(programs, folder):
+    """What is no file, is empty or closed is one line, whichever command is given it."""
+    data = line_data(programs, folder)[1]
+    (folder / "folder.onnx").mkdir()
+    for name in ("empty.onnx", "empty.txt", "closed.onnx"):
+        (folder / name).write_bytes(b"")
+    (folder / "closed.onnx").chmod(0)
+    commands = {"inspect": [], "run": ["--input", f"x={folder / 'x.npy'}"], "train": data, "plan": ["--device", "sim@ipu2"],
+                "convert": [folder / "out.txt"], "tune": []}
+    models = {"folder.onnx": "it is a folder, expected a regular file", "empty.onnx": "0 bytes are no ONNX model",
+              "empty.txt": "is no model: expected an ONNX file", "none.onnx": "No such file"}
+    if os.geteuid() != 0:  # the superuser may read it
+        models["closed.onnx"] = "Permission denied"
+    for command, arguments in commands.items():
+        for name, words in models.items():
+            text = programs.run("sluice", command, folder / name, *arguments, code=1)
+            check(text.startswith("sluice: FileError: ") and words in text and str(folder / name) in text, text)
+            check(len(text.splitlines()) == 1, text)
+
+
+@with_folder
+def output_files(programs, folder):
+    """Files that cannot be written, that are read, or that are named twice are found before the work."""
+    model, data = line_data(programs, folder)
+    given = ["--input", f"x={folder / 'x.npy'}"]
+    kept = {path: path.read_bytes() for path in folder.iterdir()}
+    missing = folder / "missing"
+    train = ["train", model, *data, "--checkpoint", folder / "run"]
+    table = folder / "line.txt"
+    for arguments, word, code in (
+            ([*train, "-o", missing / "t.onnx"], "its folder cannot be written", 1),
+            ([*train, "-o", missing / "t.safetensors"], "its folder cannot be written", 1),
+            ([*train, "-o", model / "t.onnx"], "cannot write", 1),
+            ([*train, "-o", folder / "." / "line.onnx"], "same file", 2),
+            (["run", model, *given, "-o", missing / "y.npy"], "its folder cannot be written", 1),
+            (["run", model, *given, "-o", folder / "x.npy"], "same file", 2),
+            (["run", model, *given, "-o", folder / "a.npy", "-o", f"y={folder / 'b.npy'}"], "'y' is given twice", 2),
+            (["plan", model, "--device", "sim@ipu2", "--svg", missing / "p.svg"], "its folder cannot be written", 1),
+            (["plan", model, "--device", "sim@ipu2", "--svg", model], "same file", 2),
+            (["tune", table, "-o", missing / "t.txt"], "its folder cannot be written", 1),
+            (["tune", table, "-o", table], "same file", 2),
+            (["calibrate", "-o", missing / "t.json"], "its folder cannot be written", 1),
+            (["calibrate", table, "-o", table], "same file", 2),
+            (["report", table, "-o", table], "same file", 2),
+            (["convert", model, missing / "t.txt"], "its folder cannot be written", 1),
+            # No input is given: that would be said once a step begins.
+            (["run", EXECUTABLE, "-o", missing / "y.npy"], "its folder cannot be written", 1),
+            (["run", EXECUTABLE, "-o", f"z={folder / 'y.npy'}"], "one of the outputs output0", 1),
+            (["run", EXECUTABLE, "--save", missing / "net.slx"], "its folder cannot be written", 1)):
+        text = programs.run("sluice", *arguments, code=code)
+        check(word in text and "InternalError" not in text, text)
+        for begun in ("Epoch", "measuring", "y f32", "Best plan"):
+            check(begun not in text, f"it began to work: {text}")
+        check({path: path.read_bytes() for path in folder.iterdir()} == kept, f"{arguments}: files have changed")
+    two = GRAPH.replace('  output "y" = %4\n', '  output "y" = %4\n  output "z" = %3\n').replace("f32[4, 1]", "f32[32, 1]")
+    (folder / "two.txt").write_text(two)
+    text = programs.run("sluice", "run", folder / "two.txt", *given, "-o", f"y={folder / 'a.npy'}",
+                        "-o", f"z={folder / '.' / 'a.npy'}", code=2)
+    check("a.npy' is given twice" in text and not (folder / "a.npy").exists(), text)
+    # A model that cannot be exported is not trained for a file of it.
+    (folder / "state.txt").write_text(GRAPH.replace("  output", '  assign(%2) {var="b"}\n  output'))
+    text = programs.run("sluice", "train", folder / "state.txt", *data, "-o", folder / "t.onnx", code=1)
+    check("writes state" in text and "Epoch" not in text, text)
+
+
+@with_folder
+def resumed_training(programs, folder):
+    """What a run that goes on takes from the command line, and what it refuses."""
+    model, data = line_data(programs, folder)
+
+    def train(name, *arguments, code=0):
+        output = folder / f"{name}.safetensors"
+        text = programs.run("sluice", "train", model, *data, *arguments, "-o", output, code=code)
+        return read_safetensors(output) if code == 0 else text
+
+    def checkpoints(name):
+        return "--checkpoint", folder / name
+
+    once = train("once", "--lr", 0.1, "--epochs", 1, *checkpoints("a"))
+    for name in ("b", "c"):
+        train("once", "--lr", 0.1, "--epochs", 1, *checkpoints(name))
+    whole = train("whole", "--lr", 0.1, "--epochs", 2)
+    check(train("given", "--lr", 0.1, "--epochs", 2, *checkpoints("a")) == whole, "other bits with the same rate")
+    check(train("kept", "--epochs", 2, *checkpoints("b")) == whole, "the rate of the checkpoint is lost")
+    check(train("still", "--lr", 1e-30, "--epochs", 2, *checkpoints("c")) == once, "another rate has no effect")
+    train("every", "--epochs", 1, "--every", 5, *checkpoints("d"))
+    max((folder / "d").iterdir()).unlink()  # that of the end of the epoch
+    text = train("order", "--in-order", "--epochs", 3, *checkpoints("d"), code=1)
+    check("in order" in text and "as the run had it" in text, text)
 
 
 def target_of(programs, folder):
@@ -327,6 +467,12 @@ def inspect_and_convert(programs, folder):
     check(re.search(r"[\d.e-]+ GFLOP, [\d.e-]+ MiB read", text), text)
     programs.run("sluice", "convert", model, folder / "back.txt")
     check("mul(" in (folder / "back.txt").read_text(), "no text")
+    for arguments, word in (((EXECUTABLE, "--passes"), "--passes"), ((EXECUTABLE, "--dim", "N=4"), "--dim"),
+                            ((EXECUTABLE, "--program", "--device", "cpu"), "--device")):
+        text = programs.run("sluice", "inspect", *arguments, code=2)
+        check(word in text and "an executable has" in text, text)
+    text = programs.run("sluice", "inspect", folder / "line.txt", "--dim", "N=4", code=2)
+    check("--dim: is for ONNX models" in text, text)
     programs.run("sluice", "convert", model, folder / "w.safetensors")
     check(read_safetensors(folder / "w.safetensors")["w"] == ("F32", [1], [0.0]), "weights")
     text = programs.run("sluice", "inspect", folder / "w.safetensors")
@@ -344,6 +490,13 @@ def inspect_and_convert(programs, folder):
     programs.run("sluice", "convert", model, folder / "full.onnx", "--weights", saved)
     programs.run("sluice", "convert", folder / "full.onnx", folder / "again.safetensors")
     check(read_safetensors(folder / "again.safetensors") == plain, "weights are lost")
+    # A checksum alone, which others write as well, makes no checkpoint.
+    data = json.dumps({"__metadata__": {"checksum": "0"}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})
+    (folder / "other.safetensors").write_bytes(struct.pack("<Q", len(data)) + data.encode() + struct.pack("<f", 3))
+    text = programs.run("sluice", "inspect", folder / "other.safetensors")
+    check("weights: 1 tensors" in text and "checksum = 0" in text, text)
+    programs.run("sluice", "convert", folder / "other.safetensors", folder / "mine.safetensors")
+    check(read_safetensors(folder / "mine.safetensors")["w"] == ("F32", [1], [3.0]), "other weights")
     for arguments, word in ((["x.pdf"], ".onnx"), (["x.txt", "--weights", saved], "--weights"),
                             (["x.txt", "--exact"], "--exact")):
         text = programs.run("sluice", "convert", model, folder / arguments[0], *arguments[1:], code=2)
@@ -438,8 +591,15 @@ def colours_and_completion(programs, folder):
     check(offered("train", "--lo") == ["--loss"], offered("train", "--lo"))
     check({"run", "train", "inspect", "convert"} <= set(offered("''")), offered("''"))
     check("launch-rank" not in offered("''"), "a hidden command is offered")
+    check(offered("cache", "''") == ["list", "verify", "clear", "size"], offered("cache", "''"))
+    check(offered("cache", "verify", "--fo") == ["--folder"], offered("cache", "verify", "--fo"))
+    (folder / "two words.onnx").write_text("")
+    spaced = subprocess.run(["bash", "-c", f"source {script}; COMP_WORDS=(sluice inspect {folder}/two); COMP_CWORD=2; "
+                             "_sluice; printf '%s\\n' \"${COMPREPLY[@]}\""], capture_output=True, text=True, check=True)
+    check(spaced.stdout == f"{folder}/two words.onnx\n", spaced.stdout)
     zsh = programs.run("sluice", "completion", "zsh")
     check(zsh.startswith("#compdef sluice") and "'--loss'" in zsh, zsh)
+    check("3:cache) compadd -- list verify clear size ;;" in zsh, zsh)
     programs.run("sluice", "completion", "fish", code=2)
 
 

@@ -150,6 +150,7 @@ def schedule_all(run):
 
 def schedule_errors(run):
     good = ("--stages", 2, "--micro-batches", 4)
+    shared = (*good, "--chunks", 64, "--costs", "1,1,0.000001")
     for args, word in (
             (("--stages", 2), "--micro-batches"),
             (("--micro-batches", 2), "--stages"),
@@ -176,6 +177,9 @@ def schedule_errors(run):
             (("--stages", 1024, "--micro-batches", 4096), "--summary"),
             (("--stages", 1024, "--micro-batches", 4097, "--summary"), "limit of 4194304"),
             ((*good, "--copies", "1"), "--copies"),
+            ((*shared, "--transfer", "999999999999"), "--transfer: a number of 18 digits for each of 64 chunks"),
+            ((*shared, "--copies", "1,999999999999"), "--copies: a number of 18 digits"),
+            ((*good, "--chunks", 64, "--bytes", "1,0.000001", "--memory-cap", "999999999999"), "--memory-cap: a number"),
             ((*good, "--copies", "1,1;1,1"), "--copies"),
             ((*good, "--view", "cycles", "--schedule", "gpipe"), "no cycles")):
         check(word in run(*args, code=2), f"{args}: {word}")
