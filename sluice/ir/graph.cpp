@@ -9,13 +9,6 @@
 #include "sluice/base/error.h"
 
 namespace sluice::ir {
-namespace {
-
-// Their names are compared one by one.
-constexpr std::size_t kMostOutputs = 1 << 15;
-constexpr std::size_t kMostBlocks = 1 << 13;
-
-}  // namespace
 
 std::string_view name(Pass pass) {
   static constexpr std::array<std::string_view, 3> kNames = {"forward", "backward", "update"};
@@ -257,11 +250,8 @@ void Graph::reorder(std::vector<OpId> order) {
 
 void Graph::addOutput(std::string name, Value value) {
   static_cast<void>(type(value));
-  if (std::ranges::find(outputs_, name, &Output::name) != outputs_.end()) {
+  if (!outputNames_.insert(name).second) {
     raise<InvalidArgument>("graph '{}' already has an output named '{}'", name_, name);
-  }
-  if (outputs_.size() == kMostOutputs) {
-    raise<InvalidArgument>("graph '{}' has more than {} outputs", name_, kMostOutputs);
   }
   ++changes_.count;
   outputs_.push_back({std::move(name), value});
@@ -270,6 +260,7 @@ void Graph::addOutput(std::string name, Value value) {
 void Graph::setOutputs(std::vector<Output> outputs) {
   ++changes_.count;
   outputs_.clear();
+  outputNames_.clear();
   for (Output& output : outputs) {
     addOutput(std::move(output.name), output.value);
   }
@@ -313,16 +304,13 @@ void Graph::replaceVariable(Variable variable) {
 }
 
 std::int32_t Graph::blockIndex(std::string_view name) {
-  const auto found = std::ranges::find(blocks_, name);
-  const auto index = static_cast<std::int32_t>(found - blocks_.begin());
-  if (found == blocks_.end()) {
-    if (blocks_.size() == kMostBlocks) {
-      raise<InvalidArgument>("graph '{}' has more than {} blocks", name_, kMostBlocks);
-    }
+  auto found = blockIndex_.find(name);
+  if (found == blockIndex_.end()) {
     ++changes_.count;
+    found = blockIndex_.emplace(name, blocks_.size()).first;
     blocks_.emplace_back(name);
   }
-  return index;
+  return static_cast<std::int32_t>(found->second);
 }
 
 Users Graph::users() const {

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sluice/ir/op_def.h"
@@ -200,6 +201,8 @@ class Graph {
   std::vector<Variable> variables_;
   std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> variableIndex_;
   std::vector<std::string> blocks_;
+  std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> blockIndex_;
+  std::unordered_set<std::string, NameHash, std::equal_to<>> outputNames_;
 };
 
 /// The view that an op's own functions take; `inputTypes` must outlive it.
