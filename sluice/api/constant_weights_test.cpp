@@ -241,6 +241,30 @@ TEST(ConstantWeights, AreReadAgainAfterTheyHaveChanged) {
   }
 }
 
+/// A report asks for programs by what they are, not by where they were.
+TEST(ConstantWeights, MayChangeBetweenTheTracedCallsOfAReport) {
+  for (const char* device : {"cpu", "sim@ipu2"}) {
+    const testing::TempFolder folder;
+    const std::filesystem::path page = folder.path() / "report.html";
+    const std::filesystem::path traces = folder.path() / "profile" / "inference";
+    PlainNet net;
+    auto model = inferenceModel(
+        net, constant().device(device).enableProfiling((folder.path() / "profile").string()));
+    const std::string target = std::string(device) == "cpu" ? "ipu2" : "";
+    for (const double low : {0.5, 1.0, 2.0}) {
+      NormedNet::set(net.head.weight, low, 1);
+      model(images());
+      model.report(page, target);
+      EXPECT_TRUE(std::filesystem::exists(page));
+    }
+    EXPECT_TRUE(std::filesystem::exists(traces / "run.slt"));
+    EXPECT_FALSE(std::filesystem::exists(traces / "run_2.slt")) << "a file for each compilation";
+    NormedNet::set(net.head.weight, 3, 1);
+    model.compile(std::vector<HostTensor>{images()});
+    EXPECT_NO_THROW(model.report(page, target)) << "the traced program has ended";
+  }
+}
+
 /// Programs for other batches use the same memory, so each puts its constants there again.
 TEST(ConstantWeights, AreThoseOfEveryProgramOfTheModel) {
   NormedNet net;

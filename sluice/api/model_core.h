@@ -197,7 +197,8 @@ class ModelCore {
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
-  const Entry& entryOf(const program::Program& program) const;
+  /// Null: the model has the program no more.
+  const Entry* entryOf(const profile::StepRecorder::ProgramPtr& program) const;
   /// The steps of a trace in the virtual time of a target.
   profile::Trace predicted(const profile::Trace& measured,
                            const Entry& entry,
