@@ -140,6 +140,16 @@ TEST(ConstantWeights, StayTheModulesOwn) {
   EXPECT_TRUE(net.conv1.weight.value().sameBits(before.at("conv1.weight")));
 }
 
+TEST(ConstantWeights, AreReadOfEveryReplica) {
+  PlainNet net;
+  auto model = inferenceModel(net, constant().replicationFactor(2));
+  model(images());
+  for (const std::size_t replica : {0U, 1U}) {
+    EXPECT_TRUE(model.read("head.weight", replica).sameBits(net.head.weight.value()));
+  }
+  EXPECT_THAT(messageOf([&] { model.read("head.weight", 2); }), HasSubstr("no replica 2"));
+}
+
 /// In float32 the results here are below 8, of some 300 terms.
 TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyCloseToThoseOfTheNorms) {
   NormedNet net;
