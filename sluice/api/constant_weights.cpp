@@ -58,6 +58,19 @@ void requireWeightsOnDevices(const Options& options) {
   }
 }
 
+std::vector<std::string> keptVariables(const Options& options, const ir::Graph& graph) {
+  std::vector<std::string> kept = options.state().updatableNamedBuffers;
+  if (options.state().broadcastBuffers || options.allReplicas() == 1) {
+    return kept;
+  }
+  for (const ir::Variable& variable : graph.variables()) {
+    if (variable.role == ir::VariableRole::Buffer) {
+      kept.push_back(variable.name);
+    }
+  }
+  return kept;
+}
+
 std::vector<std::string> fixVariables(TracedGraph& traced,
                                       const ValueOfVariable& valueOf,
                                       std::span<const std::string> kept) {

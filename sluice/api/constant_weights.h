@@ -23,11 +23,15 @@ void requireWeightsOnDevices(const Options& options);
 
 using ValueOfVariable = std::function<HostTensor(const ir::Variable&)>;
 
+/// What stays a variable: the buffers that the options name, and those that replicas may have
+/// apart.
+std::vector<std::string> keptVariables(const Options& options, const ir::Graph& graph);
+
 /// Puts constants in place of the reads of variables, except for those that the graph writes and
 /// those that are `kept`. Returns the names of those that became constants.
 std::vector<std::string> fixVariables(TracedGraph& traced,
                                       const ValueOfVariable& valueOf,
-                                      std::span<const std::string> kept = {});
+                                      std::span<const std::string> kept);
 
 /// Which values a program has as constants, so that it can be compiled again when they change.
 struct FixedValues {

@@ -313,6 +313,23 @@ TEST(ConstantWeights, LeaveBuffersThatTheModelWrites) {
   EXPECT_EQ(model.compiled().program, program);
 }
 
+/// With broadcastBuffers(false) a buffer has no one value that a constant could have.
+TEST(ConstantWeights, LeaveBuffersThatReplicasHaveApart) {
+  struct Scaled : nn::Module {
+    nn::Parameter& weight =
+        addParameter("weight", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
+    nn::Parameter& scale = addBuffer("scale", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
+    nn::Tensor forward(const nn::Tensor& x) { return x * scale.use() * weight.use(); }
+  };
+  Scaled net;
+  auto model = inferenceModel(net, constant().replicationFactor(2).broadcastBuffers(false));
+  model.session().set("scale", HostTensor::of<float>(Shape{1}, {2}), 0);
+  model.session().set("scale", HostTensor::of<float>(Shape{1}, {3}), 1);
+  const HostTensor y = model(HostTensor::of<float>(Shape{2, 1}, {5, 7}));
+  EXPECT_THAT(y.toDoubles(), ::testing::ElementsAre(10, 21));
+  EXPECT_FALSE(model.session().state().contains("weight"));
+}
+
 struct TrainedNet : nn::Module {
   nn::Conv2d conv{*this, "conv", 3, 4, 3};
   nn::BatchNorm norm{*this, "norm", 4};

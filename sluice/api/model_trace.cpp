@@ -44,7 +44,7 @@ TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) 
     return ModelCore::valueOf(variable);
   };
   std::vector<std::string> variables =
-      fixVariables(traced, valueOf, options_.state().updatableNamedBuffers);
+      fixVariables(traced, valueOf, keptVariables(options_, traced.graph));
   if (fixed != nullptr) {
     *fixed = {std::move(variables)};
     fixed->hash = hashOf(fixed->variables, alive());
