@@ -405,6 +405,11 @@ TEST(ConstantWeights, AreInExecutables) {
   EXPECT_TRUE(loaded.stateDict().at("norm2.weight").sameBits(net.norm2.weight.value()));
   EXPECT_THAT(messageOf([&] { loaded.loadStateDict(loaded.stateDict()); }),
               HasSubstr("constants of the compiled program"));
+  const std::string buffer = net.norm2.runningMean.fullName();
+  EXPECT_THAT(messageOf([&] {
+                loaded.loadStateDict({{buffer, net.norm2.runningMean.value()}}, nn::Strict::No);
+              }),
+              AllOf(HasSubstr(buffer), HasSubstr("constants of the compiled program")));
 
   NormedNet same;
   auto taker = inferenceModel(same, folding());
