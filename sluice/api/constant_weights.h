@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct FixedValues {
   std::vector<std::string> variables = {};
   std::uint64_t hash = 0;
   std::uint64_t writes = 0;  ///< those of the session by others when the hash was compared last
+  /// The hash of the constants of a source that has them whatever the option says.
+  std::optional<std::uint64_t> ofSource = {};
 };
 
 /// The hash of the current values. Variables that no session holds have none.

@@ -119,6 +119,11 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
           "has now: call or compile the model again first");
     }
     TracedGraph traced = graphFor(entry->signature);
+    if (entry->fixed.ofSource && *entry->fixed.ofSource != hashOfConstants(traced.graph)) {
+      raise<InvalidArgument>(
+          "save: weights of the Builder have changed since they became constants of a compiled "
+          "program: make the session again, or make it with constantWeights = false");
+    }
     requireStorable(traced.graph);
     addCustomOps(traced.graph, content.customOps);
     content.graphs.push_back(std::move(traced));

@@ -34,6 +34,9 @@ bool ModelCore::fixesWeights() const {
 TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) const {
   TracedGraph traced = source_->trace({signature, training(), options_});
   if (!fixesWeights()) {
+    if (fixed != nullptr && source_->hasConstantWeights()) {
+      fixed->ofSource = hashOfConstants(traced.graph);
+    }
     return traced;
   }
   // The session holds the values of compiled programs, so that it sees when they change.

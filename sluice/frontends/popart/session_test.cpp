@@ -152,6 +152,20 @@ TEST(InferenceSession, LoadsNoProgramThatHasOtherWeightsAsConstants) {
               HasSubstr("constantWeights = false"));
 }
 
+/// The file would have a program with one value and a graph with another.
+TEST(InferenceSession, SavesNoProgramOnceItsBuilderWasTrained) {
+  const testing::TempFolder folder;
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(1, {net.y}, AnchorReturnType("All")));
+  session.prepareDevice();
+  session.model().save(folder.path() / "before.slx");
+  Model training = trainingModel(net.builder, net.loss, Options(), optim::SGD(0.5));
+  training.run({popartRow({1, 2})});
+  EXPECT_THAT(
+      messageOf([&] { session.model().save(folder.path() / "after.slx"); }),
+      AllOf(HasSubstr("weights of the Builder have changed"), HasSubstr("make the session again")));
+}
+
 TEST(TrainingSession, TrainsAndBringsTheWeightsBack) {
   Scaled net;
   Options options;
