@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/executable_cache.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -443,6 +444,32 @@ TEST(ConstantWeights, ArePartOfTheKeyOfTheCache) {
       EXPECT_TRUE(again.sameBits(first));
     }
   }
+}
+
+/// In the key they are bytes, as in the program; their text would take at least nine characters a
+/// number.
+TEST(ConstantWeights, AreInEntriesOfTheCacheAsBytes) {
+  struct Wide : nn::Module {
+    nn::Linear fc{*this, "fc", 256, 256};
+    nn::Tensor forward(const nn::Tensor& x) { return fc(x); }
+  };
+  const testing::TempFolder folder;
+  Wide net;
+  auto model = inferenceModel(net, constant().enableExecutableCaching(folder.path().string()));
+  const HostTensor x = HostTensor::full({DType::F32, Shape{2, 256}}, 1);
+  const HostTensor first = model(x);
+  const ExecutableCache cache(folder.path(), std::uint64_t{1} << 30U);
+  ASSERT_EQ(cache.files().size(), 1U);
+  const SectionFile entry(cache.files()[0].path, FileCache::expected());
+  std::uint64_t bytes = 0;
+  for (const SectionFile::Entry& section : entry.entries()) {
+    bytes += section.size;
+  }
+  EXPECT_LT(bytes, 3 * 256 * 256 * sizeof(float));
+
+  net.fc.weight.setValue(HostTensor::full(net.fc.weight.type(), 0.5));
+  EXPECT_FALSE(model(x).sameBits(first));
+  EXPECT_EQ(cache.files().size(), 1U) << "keeps what was compiled again for other weights";
 }
 
 /// As a file of ONNX says it, in a session of PopART, whose weights are constants anyway.

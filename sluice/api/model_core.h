@@ -184,10 +184,12 @@ class ModelCore {
   std::uint64_t writesOfOthers(const Entry& entry) const;
   /// Throws InvalidArgument if a program of the file has other constants than this model would.
   FixedValues requireSameWeights(const ExecutableFile& file, std::size_t program) const;
+  /// `before` is the program with other weights as constants that the entry replaces.
   Entry makeEntry(const Signature& signature,
                   const BatchLayout& layout,
                   const Options& options,
-                  CompileProgress& progress);
+                  CompileProgress& progress,
+                  const Entry* before = nullptr);
   /// What the compiler is asked for; takes the graph and the names of its tensors.
   compiler::CompileRequest requestOf(TracedGraph& traced,
                                      const BatchLayout& layout,

@@ -15,6 +15,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/custom/abi.h"
+#include "sluice/ir/byte_form.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/program/loaded.h"
 
@@ -331,6 +332,24 @@ optim::OptimizerRecord compiledPart(const optim::Optimizer& optimizer,
   return record;
 }
 
+/// A traced graph in a key: its constants, which may be all weights, as bytes and not as text.
+void writeTracedKey(ByteWriter& key, TracedGraph traced) {
+  ByteWriter constants;
+  std::uint64_t count = 0;
+  const std::vector<ir::OpId> order(traced.graph.order().begin(), traced.graph.order().end());
+  for (const ir::OpId id : order) {
+    const ir::Op& op = traced.graph.op(id);
+    if (op.is(ir::kConstant)) {
+      ir::writeTensor(constants, op.attrs.tensor("value"));
+      traced.graph.setAttr(id, {"value", HostTensor::full({op.outputs[0].dtype, Shape{}}, 0)});
+      ++count;
+    }
+  }
+  key.number(count);
+  key.text(constants.bytes());
+  writeTraced(key, traced);
+}
+
 bool callsTheHost(const ir::Graph& graph) {
   return std::ranges::any_of(graph.order(),
                              [&](ir::OpId id) { return graph.op(id).is(ops::kHostCall); });
@@ -347,7 +366,7 @@ std::optional<std::string> ModelCore::cacheKeyOf(const TracedGraph& traced,
   ByteWriter key;
   key.flag(training());
   key.text(compiledSettings(options));
-  writeTraced(key, traced);
+  writeTracedKey(key, traced);
   writeLayout(key, layout);
   if (training()) {
     writeOptimizer(key, compiledPart(*optimizer_, source_->variables()));
