@@ -32,6 +32,9 @@ bool ModelCore::fixesWeights() const {
 }
 
 TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) const {
+  if (fixed != nullptr && hasConstantWeights()) {
+    alive().shareConstants(source_->variables());
+  }
   TracedGraph traced = source_->trace({signature, training(), options_});
   if (!fixesWeights()) {
     if (fixed != nullptr && source_->hasConstantWeights()) {
