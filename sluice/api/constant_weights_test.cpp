@@ -112,6 +112,21 @@ std::size_t opsNamed(const std::string& text, const std::string& op) {
   return count;
 }
 
+/// The text of the graph after norms were folded; empty if none could be.
+std::string foldedGraph(NormedNet& net, Options options, const HostTensor& x) {
+  const testing::TempFolder folder;
+  auto model = inferenceModel(net, options.dumpDirectory(folder.path().string()));
+  model(x);
+  std::string text;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (file.path().filename().string().find("_fold_batch_norm") != std::string::npos) {
+      std::ifstream in(file.path());
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+  }
+  return text;
+}
+
 struct PlainNet : nn::Module {
   nn::Conv2d conv{*this, "conv", 3, 8, 3};
   nn::Linear head{*this, "head", 8 * 4 * 4, 5};
@@ -185,6 +200,7 @@ TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyInSixteenBits) {
     const HostTensor x = cast(images(), dtype);
     const HostTensor folded = inferred(net, folding(), x);
     EXPECT_EQ(folded.dtype(), dtype);
+    EXPECT_EQ(opsNamed(foldedGraph(net, folding(), x), "batch_norm_inference("), 1U) << name(dtype);
     EXPECT_LE(distance(folded, norms), dtype == DType::F16 ? 0.05 : 0.4);
     const std::vector<Stage> stages = {Stage("b0"), Stage("b1"), Stage("b2")};
     const Options sharded = folding().setExecutionStrategy(ShardedExecution(stages));
@@ -196,16 +212,7 @@ TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyInSixteenBits) {
 /// The norm of conv3 stays, because the convolution is also read past it; those of others go.
 TEST(FoldBatchNorm, LeavesTheNormOfAResultThatIsReadElsewhere) {
   NormedNet net;
-  const testing::TempFolder folder;
-  auto model = inferenceModel(net, folding().dumpDirectory(folder.path().string()));
-  model(images());
-  std::string text;
-  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
-    if (file.path().filename().string().find("_fold_batch_norm") != std::string::npos) {
-      std::ifstream in(file.path());
-      text.assign(std::istreambuf_iterator<char>(in), {});
-    }
-  }
+  const std::string text = foldedGraph(net, folding(), images());
   EXPECT_EQ(opsNamed(text, "batch_norm_inference("), 1U) << text;
   EXPECT_THAT(text, Not(HasSubstr("variable(")));
 }
@@ -219,6 +226,9 @@ TEST(FoldBatchNorm, LeavesAnAnchoredConvolution) {
   auto model = inferenceModel(net, folding().anchorTensor("conv", "conv2/conv"));
   model(images());
   EXPECT_LE(distance(model.getAnchoredTensor("conv"), expected), 1e-5);
+  model.destroy();
+  const std::string text = foldedGraph(net, folding().anchorTensor("conv", "conv2/conv"), images());
+  EXPECT_EQ(opsNamed(text, "batch_norm_inference("), 2U) << text;
 }
 
 TEST(ConstantWeights, AreReadAgainAfterTheyHaveChanged) {
