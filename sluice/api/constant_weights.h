@@ -24,15 +24,13 @@ void requireWeightsOnDevices(const Options& options);
 
 using ValueOfVariable = std::function<HostTensor(const ir::Variable&)>;
 
-/// What stays a variable: the buffers that the options name, and those that replicas may have
-/// apart.
-std::vector<std::string> keptVariables(const Options& options, const ir::Graph& graph);
-
-/// Puts constants in place of the reads of variables, except for those that the graph writes and
-/// those that are `kept`. Returns the names of those that became constants.
+/// Puts constants in place of the reads of variables, except for those that the graph writes,
+/// buffers that the options name, and those that replicas may have apart. Returns the names of
+/// those that became constants. Throws InvalidArgument for one that the options keep off the
+/// devices.
 std::vector<std::string> fixVariables(TracedGraph& traced,
                                       const ValueOfVariable& valueOf,
-                                      std::span<const std::string> kept);
+                                      const Options& options);
 
 /// Which values a program has as constants, so that it can be compiled again when they change.
 struct FixedValues {

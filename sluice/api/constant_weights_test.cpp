@@ -397,6 +397,28 @@ TEST(ConstantWeights, AreRefusedWhereWeightsChange) {
   Options off = constant();
   off.tensorLocations.setWeightLocation(TensorLocationSettings().useOnChipStorage(false));
   EXPECT_THAT(messageOf([&] { inferenceModel(net, off); }), HasSubstr("remote memory"));
+  Options one = constant();
+  one.tensorLocations.setTensorLocation("conv.weight", false);
+  auto model = inferenceModel(net, one);
+  EXPECT_THAT(
+      messageOf([&] { model(images()); }),
+      AllOf(HasSubstr("setTensorLocation keeps 'conv.weight'"), HasSubstr("remote memory")));
+}
+
+/// What would be refused is neither tried nor proposed.
+TEST(ConstantWeights, AreOnTheDevicesInAllPlans) {
+  NormedNet net;
+  const std::vector<TensorType> inputs = {{DType::F32, Shape{4, 3, 6, 6}}};
+  for (const bool isConstant : {false, true}) {
+    auto model = inferenceModel(net, Options().constantWeights(isConstant).device("sim@ipu2"));
+    const PlanReport report = model.findPlan(inputs, {.devices = 2, .exhaustive = true});
+    std::size_t off = 0;
+    for (const TriedPlan& tried : report.tried) {
+      off +=
+          tried.choice.weightsOffChip || parallel::isPhased(tried.choice.strategy.kind()) ? 1 : 0;
+    }
+    EXPECT_EQ(off == 0, isConstant) << off;
+  }
 }
 
 TEST(ConstantWeights, AreInExecutables) {

@@ -49,8 +49,7 @@ TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) 
     }
     return ModelCore::valueOf(variable);
   };
-  std::vector<std::string> variables =
-      fixVariables(traced, valueOf, keptVariables(options_, traced.graph));
+  std::vector<std::string> variables = fixVariables(traced, valueOf, options_);
   if (fixed != nullptr) {
     *fixed = {std::move(variables)};
     fixed->hash = hashOf(fixed->variables, alive());

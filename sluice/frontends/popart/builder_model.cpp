@@ -54,7 +54,7 @@ class BuilderSource : public GraphSource {
       fixVariables(
           traced,
           [this](const ir::Variable& variable) { return valueOf(variable); },
-          keptVariables(request.options, graph_));
+          request.options);
     }
     traced.cutIntoStages = true;
     return traced;
