@@ -70,8 +70,10 @@ def test_sixteen_bits(dtype, bound):
     torch.manual_seed(0)
     net = _trained(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))).to(dtype)
     x = torch.randn(2, 3, 9, 9).to(dtype)
+    plain = sluice.inferenceModel(copy.deepcopy(net), _options(fold=False))(x)
     folded = sluice.inferenceModel(net, _options())(x)
     assert folded.dtype == dtype
+    assert not torch.equal(folded, plain), "nothing was folded"
     assert _error(folded, _eager(net, x)) < bound
 
 
@@ -121,7 +123,9 @@ def test_networks_of_torchvision(name):
     net = _trained(getattr(torchvision.models, name)())
     x = torch.randn(1, 3, 64, 64)
     exact = _eager(net, x)
+    plain = sluice.inferenceModel(copy.deepcopy(net), _options(fold=False))(x)
     folded = sluice.inferenceModel(net, _options())(x)
+    assert not torch.equal(folded, plain), "nothing was folded"
     assert _error(folded, exact) < 1e-5
 
 

@@ -257,6 +257,28 @@ class TestTraining:
         with pytest.raises(popart.FileError, match="none.slx"):
             popart.InferenceSession(net.builder, popart.DataFlow(1, [net.y])).loadExecutable(tmp_path / "none.slx")
 
+    def test_a_program_with_other_weights_as_constants_is_not_loaded(self, tmp_path):
+        def session_of(value, constant=True):
+            builder = popart.Builder()
+            x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]))
+            y = builder.aiOnnx.mul([x, builder.addInitializedInputTensor(row(value, value))])
+            builder.addOutputTensor(y)
+            options = popart.SessionOptions()
+            options.constantWeights = constant
+            return x, y, popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]),
+                                                 popart.DeviceManager().createCpuDevice(), userOptions=options)
+
+        session_of(3)[2].compileAndExport(tmp_path / "three.slx")
+        x, y, five = session_of(5)
+        with pytest.raises(popart.InvalidArgument, match="other weights as constants"):
+            five.loadExecutable(tmp_path / "three.slx")
+        with pytest.raises(popart.InvalidArgument, match="weights that may change"):
+            session_of(3, constant=False)[2].loadExecutable(tmp_path / "three.slx")
+        five.prepareDevice()
+        anchors = five.initAnchorArrays()
+        five.run(popart.PyStepIO({x: row(1, 2)}, anchors))
+        assert anchors[y].tolist() == [5, 10]
+
     def test_programs_are_kept_where_engines_are_cached(self, tmp_path):
         options = popart.SessionOptions()
         options.enableEngineCaching = True

@@ -22,6 +22,21 @@ std::set<std::string> writtenBy(const ir::Graph& graph) {
   return written;
 }
 
+/// What stays a variable: the buffers that the options name, and those that replicas may have
+/// apart.
+std::vector<std::string> keptVariables(const Options& options, const ir::Graph& graph) {
+  std::vector<std::string> kept = options.state().updatableNamedBuffers;
+  if (options.state().broadcastBuffers || options.allReplicas() == 1) {
+    return kept;
+  }
+  for (const ir::Variable& variable : graph.variables()) {
+    if (variable.role == ir::VariableRole::Buffer) {
+      kept.push_back(variable.name);
+    }
+  }
+  return kept;
+}
+
 }  // namespace
 
 void requireConstantWeights(const Options& options, bool training, bool sourceHas) {
@@ -60,9 +75,10 @@ void requireWeightsOnDevices(const Options& options) {
 
 std::vector<std::string> fixVariables(TracedGraph& traced,
                                       const ValueOfVariable& valueOf,
-                                      std::span<const std::string> kept) {
+                                      const Options& options) {
   ir::Graph& graph = traced.graph;
   std::set<std::string> variables = writtenBy(graph);
+  const std::vector<std::string> kept = keptVariables(options, graph);
   variables.insert(kept.begin(), kept.end());
   std::set<std::string> fixed;
   std::unordered_map<ir::Value, ir::Value> constants;
@@ -82,6 +98,15 @@ std::vector<std::string> fixVariables(TracedGraph& traced,
     constants.emplace(op.out(), graph.op(constant).out());
     reads.push_back(id);
     fixed.insert(name);
+  }
+  for (const std::string& name : fixed) {
+    const auto located = options.tensorLocations.tensors().find(name);
+    if (located != options.tensorLocations.tensors().end() && !located->second) {
+      raise<InvalidArgument>(
+          "constantWeights: constants cannot be off the devices, and setTensorLocation keeps '{}' "
+          "in remote memory; leave it on the devices, or set constantWeights(false)",
+          name);
+    }
   }
   graph.replaceUses(constants);
   graph.remove(reads);

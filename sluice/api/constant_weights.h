@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,17 +24,21 @@ void requireWeightsOnDevices(const Options& options);
 
 using ValueOfVariable = std::function<HostTensor(const ir::Variable&)>;
 
-/// Puts constants in place of the reads of variables, except for those that the graph writes and
-/// those that are `kept`. Returns the names of those that became constants.
+/// Puts constants in place of the reads of variables, except for those that the graph writes,
+/// buffers that the options name, and those that replicas may have apart. Returns the names of
+/// those that became constants. Throws InvalidArgument for one that the options keep off the
+/// devices.
 std::vector<std::string> fixVariables(TracedGraph& traced,
                                       const ValueOfVariable& valueOf,
-                                      std::span<const std::string> kept = {});
+                                      const Options& options);
 
 /// Which values a program has as constants, so that it can be compiled again when they change.
 struct FixedValues {
   std::vector<std::string> variables = {};
   std::uint64_t hash = 0;
   std::uint64_t writes = 0;  ///< those of the session by others when the hash was compared last
+  /// The hash of the constants of a source that has them whatever the option says.
+  std::optional<std::uint64_t> ofSource = {};
 };
 
 /// The hash of the current values. Variables that no session holds have none.

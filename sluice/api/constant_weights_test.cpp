@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/executable_cache.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -111,6 +112,21 @@ std::size_t opsNamed(const std::string& text, const std::string& op) {
   return count;
 }
 
+/// The text of the graph after norms were folded; empty if none could be.
+std::string foldedGraph(NormedNet& net, Options options, const HostTensor& x) {
+  const testing::TempFolder folder;
+  auto model = inferenceModel(net, options.dumpDirectory(folder.path().string()));
+  model(x);
+  std::string text;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (file.path().filename().string().find("_fold_batch_norm") != std::string::npos) {
+      std::ifstream in(file.path());
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+  }
+  return text;
+}
+
 struct PlainNet : nn::Module {
   nn::Conv2d conv{*this, "conv", 3, 8, 3};
   nn::Linear head{*this, "head", 8 * 4 * 4, 5};
@@ -138,6 +154,16 @@ TEST(ConstantWeights, StayTheModulesOwn) {
   }
   model.destroy();
   EXPECT_TRUE(net.conv1.weight.value().sameBits(before.at("conv1.weight")));
+}
+
+TEST(ConstantWeights, AreReadOfEveryReplica) {
+  PlainNet net;
+  auto model = inferenceModel(net, constant().replicationFactor(2));
+  model(images());
+  for (const std::size_t replica : {0U, 1U}) {
+    EXPECT_TRUE(model.read("head.weight", replica).sameBits(net.head.weight.value()));
+  }
+  EXPECT_THAT(messageOf([&] { model.read("head.weight", 2); }), HasSubstr("no replica 2"));
 }
 
 /// In float32 the results here are below 8, of some 300 terms.
@@ -174,6 +200,7 @@ TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyInSixteenBits) {
     const HostTensor x = cast(images(), dtype);
     const HostTensor folded = inferred(net, folding(), x);
     EXPECT_EQ(folded.dtype(), dtype);
+    EXPECT_EQ(opsNamed(foldedGraph(net, folding(), x), "batch_norm_inference("), 1U) << name(dtype);
     EXPECT_LE(distance(folded, norms), dtype == DType::F16 ? 0.05 : 0.4);
     const std::vector<Stage> stages = {Stage("b0"), Stage("b1"), Stage("b2")};
     const Options sharded = folding().setExecutionStrategy(ShardedExecution(stages));
@@ -185,16 +212,7 @@ TEST(FoldBatchNorm, GivesTheSameBitsUnderEveryStrategyInSixteenBits) {
 /// The norm of conv3 stays, because the convolution is also read past it; those of others go.
 TEST(FoldBatchNorm, LeavesTheNormOfAResultThatIsReadElsewhere) {
   NormedNet net;
-  const testing::TempFolder folder;
-  auto model = inferenceModel(net, folding().dumpDirectory(folder.path().string()));
-  model(images());
-  std::string text;
-  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
-    if (file.path().filename().string().find("_fold_batch_norm") != std::string::npos) {
-      std::ifstream in(file.path());
-      text.assign(std::istreambuf_iterator<char>(in), {});
-    }
-  }
+  const std::string text = foldedGraph(net, folding(), images());
   EXPECT_EQ(opsNamed(text, "batch_norm_inference("), 1U) << text;
   EXPECT_THAT(text, Not(HasSubstr("variable(")));
 }
@@ -208,6 +226,9 @@ TEST(FoldBatchNorm, LeavesAnAnchoredConvolution) {
   auto model = inferenceModel(net, folding().anchorTensor("conv", "conv2/conv"));
   model(images());
   EXPECT_LE(distance(model.getAnchoredTensor("conv"), expected), 1e-5);
+  model.destroy();
+  const std::string text = foldedGraph(net, folding().anchorTensor("conv", "conv2/conv"), images());
+  EXPECT_EQ(opsNamed(text, "batch_norm_inference("), 2U) << text;
 }
 
 TEST(ConstantWeights, AreReadAgainAfterTheyHaveChanged) {
@@ -238,6 +259,30 @@ TEST(ConstantWeights, AreReadAgainAfterTheyHaveChanged) {
     auto expected = inferenceModel(loaded, fold ? folding() : constant());
     expected.loadStateDict(state, nn::Strict::No);
     EXPECT_TRUE(model(images()).sameBits(expected(images())));
+  }
+}
+
+/// A report asks for programs by what they are, not by where they were.
+TEST(ConstantWeights, MayChangeBetweenTheTracedCallsOfAReport) {
+  for (const char* device : {"cpu", "sim@ipu2"}) {
+    const testing::TempFolder folder;
+    const std::filesystem::path page = folder.path() / "report.html";
+    const std::filesystem::path traces = folder.path() / "profile" / "inference";
+    PlainNet net;
+    auto model = inferenceModel(
+        net, constant().device(device).enableProfiling((folder.path() / "profile").string()));
+    const std::string target = std::string(device) == "cpu" ? "ipu2" : "";
+    for (const double low : {0.5, 1.0, 2.0}) {
+      NormedNet::set(net.head.weight, low, 1);
+      model(images());
+      model.report(page, target);
+      EXPECT_TRUE(std::filesystem::exists(page));
+    }
+    EXPECT_TRUE(std::filesystem::exists(traces / "run.slt"));
+    EXPECT_FALSE(std::filesystem::exists(traces / "run_2.slt")) << "a file for each compilation";
+    NormedNet::set(net.head.weight, 3, 1);
+    model.compile(std::vector<HostTensor>{images()});
+    EXPECT_NO_THROW(model.report(page, target)) << "the traced program has ended";
   }
 }
 
@@ -277,6 +322,23 @@ TEST(ConstantWeights, LeaveBuffersThatTheModelWrites) {
   net.calls.setValue(HostTensor::scalar(7.0F));
   EXPECT_EQ(model(x).at(0), 8);
   EXPECT_EQ(model.compiled().program, program);
+}
+
+/// With broadcastBuffers(false) a buffer has no one value that a constant could have.
+TEST(ConstantWeights, LeaveBuffersThatReplicasHaveApart) {
+  struct Scaled : nn::Module {
+    nn::Parameter& weight =
+        addParameter("weight", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
+    nn::Parameter& scale = addBuffer("scale", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
+    nn::Tensor forward(const nn::Tensor& x) { return x * scale.use() * weight.use(); }
+  };
+  Scaled net;
+  auto model = inferenceModel(net, constant().replicationFactor(2).broadcastBuffers(false));
+  model.session().set("scale", HostTensor::of<float>(Shape{1}, {2}), 0);
+  model.session().set("scale", HostTensor::of<float>(Shape{1}, {3}), 1);
+  const HostTensor y = model(HostTensor::of<float>(Shape{2, 1}, {5, 7}));
+  EXPECT_THAT(y.toDoubles(), ::testing::ElementsAre(10, 21));
+  EXPECT_FALSE(model.session().state().contains("weight"));
 }
 
 struct TrainedNet : nn::Module {
@@ -335,6 +397,28 @@ TEST(ConstantWeights, AreRefusedWhereWeightsChange) {
   Options off = constant();
   off.tensorLocations.setWeightLocation(TensorLocationSettings().useOnChipStorage(false));
   EXPECT_THAT(messageOf([&] { inferenceModel(net, off); }), HasSubstr("remote memory"));
+  Options one = constant();
+  one.tensorLocations.setTensorLocation("conv.weight", false);
+  auto model = inferenceModel(net, one);
+  EXPECT_THAT(
+      messageOf([&] { model(images()); }),
+      AllOf(HasSubstr("setTensorLocation keeps 'conv.weight'"), HasSubstr("remote memory")));
+}
+
+/// What would be refused is neither tried nor proposed.
+TEST(ConstantWeights, AreOnTheDevicesInAllPlans) {
+  NormedNet net;
+  const std::vector<TensorType> inputs = {{DType::F32, Shape{4, 3, 6, 6}}};
+  for (const bool isConstant : {false, true}) {
+    auto model = inferenceModel(net, Options().constantWeights(isConstant).device("sim@ipu2"));
+    const PlanReport report = model.findPlan(inputs, {.devices = 2, .exhaustive = true});
+    std::size_t off = 0;
+    for (const TriedPlan& tried : report.tried) {
+      off +=
+          tried.choice.weightsOffChip || parallel::isPhased(tried.choice.strategy.kind()) ? 1 : 0;
+    }
+    EXPECT_EQ(off == 0, isConstant) << off;
+  }
 }
 
 TEST(ConstantWeights, AreInExecutables) {
@@ -354,6 +438,11 @@ TEST(ConstantWeights, AreInExecutables) {
   EXPECT_TRUE(loaded.stateDict().at("norm2.weight").sameBits(net.norm2.weight.value()));
   EXPECT_THAT(messageOf([&] { loaded.loadStateDict(loaded.stateDict()); }),
               HasSubstr("constants of the compiled program"));
+  const std::string buffer = net.norm2.runningMean.fullName();
+  EXPECT_THAT(messageOf([&] {
+                loaded.loadStateDict({{buffer, net.norm2.runningMean.value()}}, nn::Strict::No);
+              }),
+              AllOf(HasSubstr(buffer), HasSubstr("constants of the compiled program")));
 
   NormedNet same;
   auto taker = inferenceModel(same, folding());
@@ -387,6 +476,32 @@ TEST(ConstantWeights, ArePartOfTheKeyOfTheCache) {
       EXPECT_TRUE(again.sameBits(first));
     }
   }
+}
+
+/// In the key they are bytes, as in the program; their text would take at least nine characters a
+/// number.
+TEST(ConstantWeights, AreInEntriesOfTheCacheAsBytes) {
+  struct Wide : nn::Module {
+    nn::Linear fc{*this, "fc", 256, 256};
+    nn::Tensor forward(const nn::Tensor& x) { return fc(x); }
+  };
+  const testing::TempFolder folder;
+  Wide net;
+  auto model = inferenceModel(net, constant().enableExecutableCaching(folder.path().string()));
+  const HostTensor x = HostTensor::full({DType::F32, Shape{2, 256}}, 1);
+  const HostTensor first = model(x);
+  const ExecutableCache cache(folder.path(), std::uint64_t{1} << 30U);
+  ASSERT_EQ(cache.files().size(), 1U);
+  const SectionFile entry(cache.files()[0].path, FileCache::expected());
+  std::uint64_t bytes = 0;
+  for (const SectionFile::Entry& section : entry.entries()) {
+    bytes += section.size;
+  }
+  EXPECT_LT(bytes, 3 * 256 * 256 * sizeof(float));
+
+  net.fc.weight.setValue(HostTensor::full(net.fc.weight.type(), 0.5));
+  EXPECT_FALSE(model(x).sameBits(first));
+  EXPECT_EQ(cache.files().size(), 1U) << "keeps what was compiled again for other weights";
 }
 
 /// As a file of ONNX says it, in a session of PopART, whose weights are constants anyway.

@@ -48,7 +48,7 @@ struct ModelLoader {
       optimizer = madeOf(*file, [&] { return optim::makeOptimizer(*content.optimizer); });
     }
     Model model(executableSource(file), options, std::move(optimizer));
-    model.core().install(*file, given.otherTarget);
+    model.core().install(*file, given.otherTarget, ModelCore::MadeOf::File);
     const StoredState state = file->state();
     madeOf(*file, [&] { model.core().loadStored(state); });
     return model;

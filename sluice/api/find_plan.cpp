@@ -208,7 +208,8 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
                         .budget = alive().memoryBudget(),
                         .shared = !sharesOut   ? 1
                                   : training() ? layout.gradientAccumulation
-                                               : layout.deviceIterations};
+                                               : layout.deviceIterations,
+                        .constantWeights = hasConstantWeights()};
   PlanReport report{.target = alive().simulatedOn(),
                     .devices = space.devices,
                     .memoryPerDevice = space.budget,

@@ -168,12 +168,15 @@ std::vector<BatchLayout> ModelCore::outputLayouts(std::size_t outputs,
 ModelCore::Entry ModelCore::makeEntry(const Signature& signature,
                                       const BatchLayout& layout,
                                       const Options& options,
-                                      CompileProgress& progress) {
+                                      CompileProgress& progress,
+                                      const Entry* before) {
   progress.begin(CompilePhase::Trace);
   FixedValues fixed;
   TracedGraph traced = graphFor(signature, &fixed);
   nn::requireLiveBlocks(traced.graph);
-  const std::optional<std::string> key = cacheKeyOf(traced, layout, options);
+  // Programs with weights of a moment would push others out of the cache.
+  std::optional<std::string> key =
+      before == nullptr ? cacheKeyOf(traced, layout, options) : std::nullopt;
   compiler::CompileRequest request = requestOf(traced, layout, options);
   const auto onStep = [&](const std::function<bool(const std::string&)>& has) {
     requireLoadedState(has);
@@ -184,7 +187,7 @@ ModelCore::Entry ModelCore::makeEntry(const Signature& signature,
   };
   std::optional<CacheUse> cache;
   if (key) {
-    cache.emplace(CacheUse{*cache_, *key, [&](const program::StatePlan& plan) {
+    cache.emplace(CacheUse{*cache_, *std::move(key), [&](const program::StatePlan& plan) {
                              onStep([&](const std::string& n) { return plan.find(n) != nullptr; });
                            }});
   }
@@ -217,7 +220,8 @@ ModelCore::Entry& ModelCore::entryFor(const Signature& signature, BatchLayout la
   }
   const CompilingScope scope(compiling_);
   CompileProgress progress(options_.compile().showProgressBar);
-  Entry made = makeEntry(signature, layout, options_, progress);
+  const Entry* before = known == programs_.end() ? nullptr : known->get();
+  Entry made = makeEntry(signature, layout, options_, progress, before);
   made.fixed.writes = writesOfOthers(made);
   progress.finish();
   compilationSeconds_ += progress.seconds();

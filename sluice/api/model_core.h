@@ -120,9 +120,11 @@ class ModelCore {
 
   void save(const std::filesystem::path& path, const SaveOptions& options) const;
   void loadExecutable(const std::filesystem::path& path, OtherTarget otherTarget);
-  /// Loads the programs of a file that this model was made of, or that fits it; compiles again what
-  /// is for another target, or throws Unsupported, as asked.
-  void install(ExecutableFile& file, OtherTarget otherTarget);
+  /// Whether a model was made of the file whose programs it takes, or the file of one like it.
+  enum class MadeOf { File, SameModel };
+  /// Loads the programs of a file; compiles again what is for another target, or throws
+  /// Unsupported, as asked.
+  void install(ExecutableFile& file, OtherTarget otherTarget, MadeOf madeOf);
   /// Takes over values, counts and random numbers of a file.
   void loadStored(const StoredState& stored);
 
@@ -173,6 +175,8 @@ class ModelCore {
   Entry& entryFor(const Signature& signature, BatchLayout layout);
   /// Whether the graphs of the source get the values of its variables as constants.
   bool fixesWeights() const;
+  /// Whether programs have the values of weights as constants: by the option or by the source.
+  bool hasConstantWeights() const { return fixesWeights() || source_->hasConstantWeights(); }
   /// The graph of the source; with constantWeights it has constants, which `fixed` then lists.
   TracedGraph graphFor(const Signature& signature, FixedValues* fixed = nullptr) const;
   /// Whether the program has other values as constants than the variables have now.
@@ -180,10 +184,12 @@ class ModelCore {
   std::uint64_t writesOfOthers(const Entry& entry) const;
   /// Throws InvalidArgument if a program of the file has other constants than this model would.
   FixedValues requireSameWeights(const ExecutableFile& file, std::size_t program) const;
+  /// `before` is the program with other weights as constants that the entry replaces.
   Entry makeEntry(const Signature& signature,
                   const BatchLayout& layout,
                   const Options& options,
-                  CompileProgress& progress);
+                  CompileProgress& progress,
+                  const Entry* before = nullptr);
   /// What the compiler is asked for; takes the graph and the names of its tensors.
   compiler::CompileRequest requestOf(TracedGraph& traced,
                                      const BatchLayout& layout,
@@ -193,7 +199,8 @@ class ModelCore {
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
-  const Entry& entryOf(const program::Program& program) const;
+  /// Null: the model has the program no more.
+  const Entry* entryOf(const profile::StepRecorder::ProgramPtr& program) const;
   /// The steps of a trace in the virtual time of a target.
   profile::Trace predicted(const profile::Trace& measured,
                            const Entry& entry,

@@ -15,6 +15,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/custom/abi.h"
+#include "sluice/ir/byte_form.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/program/loaded.h"
 
@@ -102,7 +103,7 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
   }
   ExecutableContent content{.training = training(),
                             .madeOfModule = source_->madeOfModule(),
-                            .constantWeights = source_->hasConstantWeights() || fixesWeights(),
+                            .constantWeights = hasConstantWeights(),
                             .seed = session_->seed(),
                             .target = session_->target(),
                             .inputs = source_->inputs(),
@@ -119,6 +120,11 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
           "has now: call or compile the model again first");
     }
     TracedGraph traced = graphFor(entry->signature);
+    if (entry->fixed.ofSource && *entry->fixed.ofSource != hashOfConstants(traced.graph)) {
+      raise<InvalidArgument>(
+          "save: weights of the Builder have changed since they became constants of a compiled "
+          "program: make the session again, or make it with constantWeights = false");
+    }
     requireStorable(traced.graph);
     addCustomOps(traced.graph, content.customOps);
     content.graphs.push_back(std::move(traced));
@@ -157,6 +163,15 @@ void ModelCore::requireSameModel(const ExecutableFile& file) const {
                            training() ? "training" : "inference");
   }
   requireSameCompiled(optionsOf(content.options), options_);
+  if (content.constantWeights != hasConstantWeights()) {
+    raise<InvalidArgument>(
+        "loadExecutable: '{}' has {}, and this model has {}: make the session with constantWeights "
+        "= {}, or export again",
+        file.name(),
+        content.constantWeights ? "weights as constants" : "weights that may change",
+        content.constantWeights ? "weights that may change" : "weights as constants",
+        content.constantWeights);
+  }
   const std::vector<ir::Variable> here = source_->variables();
   const std::vector<ir::Variable>& there = content.variables;
   for (std::size_t v = 0; v < std::max(here.size(), there.size()); ++v) {
@@ -190,20 +205,20 @@ void ModelCore::loadExecutable(const std::filesystem::path& path, OtherTarget ot
   const runtime::Turn::Hold turn = enter();
   ExecutableFile file(path);
   requireSameModel(file);
-  install(file, otherTarget);
+  install(file, otherTarget, MadeOf::SameModel);
 }
 
 FixedValues ModelCore::requireSameWeights(const ExecutableFile& file, std::size_t program) const {
   FixedValues fixed;
-  if (!fixesWeights()) {
+  if (!file.content().constantWeights) {
     return fixed;
   }
   const TracedGraph here = graphFor(file.content().programs[program].signature, &fixed);
   if (hashOfConstants(here.graph) != hashOfConstants(file.graph(program).graph)) {
     raise<InvalidArgument>(
         "loadExecutable: '{}' has other weights as constants (constantWeights) than this model has "
-        "now: load those that it was saved with first, or make a model of the file with "
-        "sluice::load",
+        "now: load those that it was saved with first (loadStateDict), or make a model of the file "
+        "with sluice::load",
         file.name());
   }
   return fixed;
@@ -257,20 +272,22 @@ ModelCore::Entry ModelCore::loaded(StoredProgram stored) {
           loss};
 }
 
-void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
+void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget, MadeOf madeOf) {
   const runtime::Turn::Hold turn = enter();
   std::string other = file.content().target.difference(session_->target());
   const std::vector<program::Target> targets = session_->targets();
   for (std::size_t i = 0; i < file.content().programs.size(); ++i) {
-    FixedValues fixed = requireSameWeights(file, i);
-    StoredProgram stored = file.take(i);
-    const compiler::Compiled& compiled = stored.compiled;
+    const StoredProgram& offered = file.content().programs[i];
     try {
-      requireFits(stored);
-      program::requireSound(compiled.program, compiled.state, options_.allReplicas());
+      requireFits(offered);
+      program::requireSound(
+          offered.compiled.program, offered.compiled.state, options_.allReplicas());
     } catch (Error& error) {
       raise<FileError>("executable '{}', program {}: {}", file.name(), i, error.message());
     }
+    FixedValues fixed = madeOf == MadeOf::SameModel ? requireSameWeights(file, i) : FixedValues();
+    StoredProgram stored = file.take(i);
+    const compiler::Compiled& compiled = stored.compiled;
     if (other.empty()) {
       other = program::otherChoice(compiled.program, targets);
     }
@@ -315,6 +332,24 @@ optim::OptimizerRecord compiledPart(const optim::Optimizer& optimizer,
   return record;
 }
 
+/// A traced graph in a key: its constants, which may be all weights, as bytes and not as text.
+void writeTracedKey(ByteWriter& key, TracedGraph traced) {
+  ByteWriter constants;
+  std::uint64_t count = 0;
+  const std::vector<ir::OpId> order(traced.graph.order().begin(), traced.graph.order().end());
+  for (const ir::OpId id : order) {
+    const ir::Op& op = traced.graph.op(id);
+    if (op.is(ir::kConstant)) {
+      ir::writeTensor(constants, op.attrs.tensor("value"));
+      traced.graph.setAttr(id, {"value", HostTensor::full({op.outputs[0].dtype, Shape{}}, 0)});
+      ++count;
+    }
+  }
+  key.number(count);
+  key.text(constants.bytes());
+  writeTraced(key, traced);
+}
+
 bool callsTheHost(const ir::Graph& graph) {
   return std::ranges::any_of(graph.order(),
                              [&](ir::OpId id) { return graph.op(id).is(ops::kHostCall); });
@@ -331,7 +366,7 @@ std::optional<std::string> ModelCore::cacheKeyOf(const TracedGraph& traced,
   ByteWriter key;
   key.flag(training());
   key.text(compiledSettings(options));
-  writeTraced(key, traced);
+  writeTracedKey(key, traced);
   writeLayout(key, layout);
   if (training()) {
     writeOptimizer(key, compiledPart(*optimizer_, source_->variables()));

@@ -55,19 +55,17 @@ SimulatedStep ModelCore::simulateStep() {
                        static_cast<std::size_t>(entry.layout.replicationFactor),
                        recorder_ ? recorder_->begin() : nullptr);
   if (recorder_) {
-    recorder_->end(program->program(), session.simulatedOn());
+    recorder_->end(program, session.simulatedOn());
   }
   return {.target = session.simulatedOn(),
           .cycles = cycles,
           .seconds = static_cast<double>(cycles) / static_cast<double>(session.virtualHertz())};
 }
 
-const ModelCore::Entry& ModelCore::entryOf(const program::Program& program) const {
+const ModelCore::Entry* ModelCore::entryOf(const profile::StepRecorder::ProgramPtr& program) const {
   const auto entry = std::ranges::find_if(
-      programs_, [&](const auto& each) { return &each->compiled.program->program() == &program; });
-  SLUICE_CHECK(
-      entry != programs_.end(), "a trace of '{}', which the model does not have", program.name);
-  return **entry;
+      programs_, [&](const auto& each) { return each->compiled.program == program; });
+  return entry == programs_.end() ? nullptr : entry->get();
 }
 
 profile::Trace ModelCore::predicted(const profile::Trace& measured,
@@ -101,11 +99,14 @@ void ModelCore::report(const std::filesystem::path& file, const std::string& pre
       predictedOn.empty() ? nullptr : VirtualTime::on(predictedOn);
   std::vector<profile::TracedRun> runs(recorder_->traces().begin(), recorder_->traces().end());
   for (std::size_t i = 0; i < runs.size() && (time || !simulatedOn.empty()); ++i) {
-    const Entry& entry = entryOf(*recorder_->programs()[i]);
-    if (time) {
-      runs[i].predicted = predicted(runs[i].trace, entry, *time);
+    const Entry* entry = entryOf(recorder_->program(i));
+    if (entry == nullptr) {  // compiled again since, and not called
+      continue;
     }
-    for (const Suggestion& each : suggestions(entry, kShownSuggestions, time.get())) {
+    if (time) {
+      runs[i].predicted = predicted(runs[i].trace, *entry, *time);
+    }
+    for (const Suggestion& each : suggestions(*entry, kShownSuggestions, time.get())) {
       runs[i].suggestions.push_back({each.change, each.seconds, each.faster});
     }
   }

@@ -119,7 +119,7 @@ std::function<void()> ModelCore::finisher(std::shared_ptr<Step> step, const Entr
       log::info("model", "{}: {} cycles", program->program().name, counts->cycles);
     }
     if (recorder != nullptr) {
-      recorder->end(program->program(), session->simulatedOn());
+      recorder->end(program, session->simulatedOn());
     }
   };
 }

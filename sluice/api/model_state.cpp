@@ -159,15 +159,16 @@ nn::UnmatchedNames ModelCore::loadStateDict(const NamedTensors& state, nn::Stric
   const runtime::Turn::Hold turn = enter();
   forgetCalls();
   const std::vector<ir::Variable> all = variables();
-  const auto weight = std::ranges::find_if(all, [&](const ir::Variable& variable) {
-    return variable.role == ir::VariableRole::Weight && state.contains(variable.name);
+  const auto constant = std::ranges::find_if(all, [&](const ir::Variable& variable) {
+    return state.contains(variable.name) && (variable.role == ir::VariableRole::Weight ||
+                                             !session_->state().contains(variable.name));
   });
-  if (source_->hasConstantWeights() && hasPrograms() && weight != all.end()) {
+  if (source_->hasConstantWeights() && hasPrograms() && constant != all.end()) {
     raise<InvalidArgument>(
-        "loadStateDict: weights such as '{}' are constants of the compiled program; load them "
-        "before prepareDevice, or make the session with constantWeights = false, or the executable "
-        "without the option constantWeights",
-        weight->name);
+        "loadStateDict: values such as that of '{}' are constants of the compiled program; load "
+        "them before prepareDevice, or make the session with constantWeights = false, or the "
+        "executable without the option constantWeights",
+        constant->name);
   }
   nn::UnmatchedNames unmatched = nn::requireStateDict(all, state, strict);
   for (const ir::Variable& variable : all) {

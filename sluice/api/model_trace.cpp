@@ -32,8 +32,14 @@ bool ModelCore::fixesWeights() const {
 }
 
 TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) const {
+  if (fixed != nullptr && hasConstantWeights()) {
+    alive().shareConstants(source_->variables());
+  }
   TracedGraph traced = source_->trace({signature, training(), options_});
   if (!fixesWeights()) {
+    if (fixed != nullptr && source_->hasConstantWeights()) {
+      fixed->ofSource = hashOfConstants(traced.graph);
+    }
     return traced;
   }
   // The session holds the values of compiled programs, so that it sees when they change.
@@ -43,8 +49,7 @@ TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) 
     }
     return ModelCore::valueOf(variable);
   };
-  std::vector<std::string> variables =
-      fixVariables(traced, valueOf, options_.state().updatableNamedBuffers);
+  std::vector<std::string> variables = fixVariables(traced, valueOf, options_);
   if (fixed != nullptr) {
     *fixed = {std::move(variables)};
     fixed->hash = hashOf(fixed->variables, alive());

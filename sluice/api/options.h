@@ -57,9 +57,10 @@ class Options : public Freezable {
   /// Fuses chains of element-wise ops; on by default. Changes no result.
   Options& fusion(bool on) { return set(compile_.fusion, on); }
   /// The weights and buffers of an inference model become constants of its programs, except for
-  /// updatableNamedBuffers and what the model itself writes. If their values have changed at a
-  /// call, the model is compiled again. What depends on them alone is computed once, which may
-  /// round in another way. Off by default.
+  /// updatableNamedBuffers, buffers that replicas have apart (broadcastBuffers) and what the model
+  /// itself writes. If their values have changed at a call, the model is compiled again. What
+  /// depends on them alone is computed once if the result has at most 1 MiB and is not larger than
+  /// what it is computed from, which may round in another way. Off by default.
   Options& constantWeights(bool on) { return set(compile_.constantWeights, on); }
   /// Inference batch norms become a part of the convolutions and linear layers before them, whose
   /// weights are scaled for this in float64 and rounded once. Results are other roundings of the

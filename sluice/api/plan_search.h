@@ -23,8 +23,9 @@ namespace sluice {
 struct PlanSpace {
   std::int64_t devices = 1;
   bool training = false;
-  std::size_t budget = 0;   ///< bytes of a device; 0: not limited
-  std::int64_t shared = 1;  ///< micro-batches that replicas can share out
+  std::size_t budget = 0;        ///< bytes of a device; 0: not limited
+  std::int64_t shared = 1;       ///< micro-batches that replicas can share out
+  bool constantWeights = false;  ///< which cannot be off the devices
 };
 
 /// What came of a trial.

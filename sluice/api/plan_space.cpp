@@ -117,6 +117,14 @@ std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space) {
       }
     }
   }
+  if (space.constantWeights) {
+    for (std::vector<PlanChoice>& family : families) {
+      std::erase_if(family, [](const PlanChoice& choice) {
+        return choice.weightsOffChip || parallel::isPhased(choice.strategy.kind());
+      });
+    }
+    std::erase_if(families, [](const auto& family) { return family.empty(); });
+  }
   return families;
 }
 

@@ -203,6 +203,9 @@ class Session : public nn::StateStore {
   /// Whether a program has the variable or it was set before one exists.
   bool contains(std::string_view variable) override;
   const runtime::ModelState& state() const { return *replicas_[0].state; }
+  /// Called by all processes before they make constants of these variables: gives those that no
+  /// program has the values that they have in the first process.
+  void shareConstants(std::span<const ir::Variable> variables);
 
   /// Grows whenever a value of a variable may have changed: as long as it is the same, so are they.
   std::uint64_t writes() const { return writes_; }
@@ -240,6 +243,7 @@ class Session : public nn::StateStore {
   void agree(const program::Program& whole, const Options& options);
   program::Program ownPart(program::Program whole);
   void shareNew(const program::StatePlan& plan);
+  void shareFirst(const ir::Variable& variable);
   void shareBuffers(const program::Program& program);
   HostTensor readShared(const program::PlacedVariable& placed);
 

@@ -81,26 +81,34 @@ program::Program Session::ownPart(program::Program whole) {
 
 /// The values of variables that the plan adds: all processes begin with those of the first.
 void Session::shareNew(const program::StatePlan& plan) {
-  if (processes_ == nullptr) {
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    shareFirst(placed.variable);
+  }
+}
+
+/// Gives a variable that no program has yet the value that it has in the first process.
+void Session::shareFirst(const ir::Variable& variable) {
+  if (processes_ == nullptr || state().contains(variable.name)) {
     return;
   }
-  for (const program::PlacedVariable& placed : plan.variables()) {
-    const ir::Variable& variable = placed.variable;
-    if (state().contains(variable.name)) {
-      continue;
-    }
-    const std::string what = fmt::format("the first value of '{}'", variable.name);
-    if (processes_->rank() != 0) {
-      presets_.insert_or_assign(variable.name,
-                                tensorOf(variable.wholeType(), processes_->take(0, what)));
-      continue;
-    }
-    const auto preset = presets_.find(variable.name);
-    const HostTensor value =
-        preset != presets_.end() ? preset->second : ir::initialValue(variable, seed_);
-    for (std::int32_t r = 1; r < processes_->size(); ++r) {
-      processes_->post(r, what, bytesOf(value));
-    }
+  const std::string what = fmt::format("the first value of '{}'", variable.name);
+  if (processes_->rank() != 0) {
+    presets_.insert_or_assign(variable.name,
+                              tensorOf(variable.wholeType(), processes_->take(0, what)));
+    return;
+  }
+  const auto preset = presets_.find(variable.name);
+  const HostTensor value =
+      preset != presets_.end() ? preset->second : ir::initialValue(variable, seed_);
+  for (std::int32_t r = 1; r < processes_->size(); ++r) {
+    processes_->post(r, what, bytesOf(value));
+  }
+}
+
+void Session::shareConstants(std::span<const ir::Variable> variables) {
+  const runtime::Turn::Hold turn(turn_);
+  for (const ir::Variable& variable : variables) {
+    shareFirst(variable);
   }
 }
 

@@ -87,9 +87,14 @@ HostTensor Session::read(std::string_view variable, std::size_t replica) {
   const runtime::Turn::Hold turn(turn_);
   settle();
   requireWhole(variable);
+  if (const auto own = replicaPresets_.find({replica, std::string(variable)});
+      own != replicaPresets_.end()) {
+    return own->second.clone();
+  }
   const program::PlacedVariable* placed = state().plan().find(variable);
   const bool split = placed != nullptr && placed->variable.split.has_value();
-  return split ? read(variable) : replicas_.at(replica).state->read(variable);
+  return split || presets_.contains(variable) ? read(variable)
+                                              : replicas_.at(replica).state->read(variable);
 }
 
 void Session::write(std::string_view variable, const HostTensor& value) {

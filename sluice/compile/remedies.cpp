@@ -92,6 +92,16 @@ void addSchedulesOfCut(const TooLarge& found,
   }
 }
 
+/// Whether the graph reads weights, and not constants in their place, which are always on the
+/// devices.
+bool readsWeights(const ir::Graph& graph) {
+  return std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+    const ir::Op& op = graph.op(id);
+    return op.is(ir::kVariable) &&
+           graph.findVariable(op.attrs.text("var"))->role == ir::VariableRole::Weight;
+  });
+}
+
 /// The same strategy with state in remote memory between its uses, least first.
 std::vector<Remedy> remediesOffChip(const TooLarge& found) {
   std::vector<Remedy> remedies;
@@ -225,6 +235,9 @@ std::vector<Remedy> remediesFor(const TooLarge& found) {
             recompute);
       }
     }
+  }
+  if (!readsWeights(found.graph)) {
+    return remedies;
   }
   for (const auto& more : {remediesOffChip(found), remediesInPhases(found, blocks)}) {
     remedies.insert(remedies.end(), more.begin(), more.end());

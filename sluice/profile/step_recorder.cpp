@@ -29,23 +29,34 @@ std::vector<runtime::TaskTime>* StepRecorder::begin() {
   return &times_;
 }
 
-std::size_t StepRecorder::numberOf(const program::Program& program, const std::string& simulated) {
-  const auto number =
-      static_cast<std::size_t>(std::ranges::find(programs_, &program) - programs_.begin());
-  if (number == programs_.size()) {
-    programs_.push_back(&program);
-    TracedRun& run = traces_.emplace_back(
-        TracedRun{number == 0 ? program.name : fmt::format("{} {}", program.name, number + 1),
-                  Trace(program, limit_)});
-    const auto unix = std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::system_clock::now().time_since_epoch());
-    run.trace.toUnix = simulated.empty() ? unix.count() - device::steadyNanoseconds() : 0;
-    run.trace.simulated = simulated;
+std::size_t StepRecorder::numberOf(const ProgramPtr& program, const std::string& simulated) {
+  const auto placeOf = [&](const auto& isIt) {
+    return static_cast<std::size_t>(std::ranges::find_if(programs_, isIt) - programs_.begin());
+  };
+  // By owner, because an address may be that of a program before.
+  const std::size_t known = placeOf(
+      [&](const auto& each) { return !each.owner_before(program) && !program.owner_before(each); });
+  if (known < programs_.size()) {
+    return known;
   }
+  const std::size_t number = placeOf([](const auto& each) { return each.expired(); });
+  if (number == programs_.size()) {
+    programs_.emplace_back();
+    traces_.emplace_back();
+  }
+  const program::Program& traced = program->program();
+  programs_[number] = program;
+  TracedRun& run = traces_[number];
+  run = TracedRun{number == 0 ? traced.name : fmt::format("{} {}", traced.name, number + 1),
+                  Trace(traced, limit_)};
+  const auto unix = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  run.trace.toUnix = simulated.empty() ? unix.count() - device::steadyNanoseconds() : 0;
+  run.trace.simulated = simulated;
   return number;
 }
 
-void StepRecorder::end(const program::Program& program, const std::string& simulated) {
+void StepRecorder::end(const ProgramPtr& program, const std::string& simulated) {
   const std::size_t number = numberOf(program, simulated);
   std::vector<runtime::WrittenValue> written;
   if (writes_ != nullptr) {

@@ -40,21 +40,23 @@ class StepRecorder {
   /// Use this as its StepArgs::kernels; null: none are kept.
   runtime::KernelLog* kernels() const { return kernels_.get(); }
   std::span<const runtime::TaskTime> times() const { return times_; }
-  /// Called when the step has ended. If it is one of the first steps of this program, which is
-  /// identified by its address, writes run.slt, report.html, trace.json and summary.txt with
-  /// all steps so far. A second program has run_2.slt and so on. `simulated` is the target if the
-  /// times are virtual. Throws FileError.
-  void end(const program::Program& program, const std::string& simulated = {});
+  using ProgramPtr = std::shared_ptr<const runtime::LoadedProgram>;
+  /// Called when the step has ended. If it is one of the first steps of this program, writes
+  /// run.slt, report.html, trace.json and summary.txt with all steps so far. A second program has
+  /// run_2.slt and so on; one that comes after another has ended (a model that is compiled again
+  /// for other weights) takes the place of that one. `simulated` is the target if the times are
+  /// virtual. Throws FileError.
+  void end(const ProgramPtr& program, const std::string& simulated = {});
 
   /// The traced steps of all programs so far.
   std::span<const TracedRun> traces() const { return traces_; }
-  /// The programs of these; they live as long as the model has them.
-  std::span<const program::Program* const> programs() const { return programs_; }
+  /// The program of one of these; null: it has ended.
+  ProgramPtr program(std::size_t trace) const { return programs_[trace].lock(); }
   /// The latencies of the newest step; not set before the first step.
   std::optional<Latencies> latencies() const;
 
  private:
-  std::size_t numberOf(const program::Program& program, const std::string& simulated);
+  std::size_t numberOf(const ProgramPtr& program, const std::string& simulated);
 
   std::filesystem::path folder_;
   std::int32_t tracedSteps_;
@@ -62,7 +64,7 @@ class StepRecorder {
   std::unique_ptr<runtime::WriteLog> writes_;
   std::unique_ptr<runtime::KernelLog> kernels_;
   KernelLimit limit_;
-  std::vector<const program::Program*> programs_;
+  std::vector<std::weak_ptr<const runtime::LoadedProgram>> programs_;
   std::vector<TracedRun> traces_;      // of these programs
   std::optional<std::size_t> newest_;  // the program of times_
 };

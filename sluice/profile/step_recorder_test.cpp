@@ -17,7 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using testing::TempFolder;
 
-void record(StepRecorder& recorder, const program::Program& program, std::int64_t start) {
+StepRecorder::ProgramPtr loadedProgram() {
+  return std::make_shared<const runtime::LoadedProgram>(twoStageProgram());
+}
+
+void record(StepRecorder& recorder, const StepRecorder::ProgramPtr& program, std::int64_t start) {
   *recorder.begin() = twoStageTimes(start);
   recorder.end(program);
 }
@@ -39,8 +43,8 @@ TEST(StepRecorder, TracesTheFirstStepsOfEachProgram) {
   const TempFolder parent;
   const fs::path folder = parent / "deep" / "training";
   StepRecorder recorder(folder, 2);
-  const program::Program first = twoStageProgram();
-  const program::Program second = twoStageProgram();
+  const StepRecorder::ProgramPtr first = loadedProgram();
+  const StepRecorder::ProgramPtr second = loadedProgram();
   record(recorder, first, 0);
   EXPECT_EQ(stepsIn(folder / "trace.json"), 1);
   record(recorder, first, 10'000);
@@ -55,11 +59,31 @@ TEST(StepRecorder, TracesTheFirstStepsOfEachProgram) {
   EXPECT_TRUE(fs::exists(folder / "summary_2.txt"));
 }
 
+/// A program that has ended is asked for nothing, and the next one has its files.
+TEST(StepRecorder, GivesThePlaceOfAProgramThatHasEndedToTheNext) {
+  const TempFolder folder;
+  StepRecorder recorder(folder.path(), 2);
+  const StepRecorder::ProgramPtr kept = loadedProgram();
+  record(recorder, kept, 0);
+  for (int i = 0; i < 4; ++i) {
+    const StepRecorder::ProgramPtr program = loadedProgram();
+    record(recorder, program, 10'000);
+    record(recorder, program, 20'000);
+    EXPECT_EQ(recorder.traces().size(), 2U);
+    EXPECT_EQ(recorder.program(1), program);
+    EXPECT_EQ(stepsIn(folder / "trace_2.json"), 2);
+  }
+  EXPECT_EQ(recorder.program(0), kept);
+  EXPECT_EQ(recorder.program(1), nullptr);
+  EXPECT_FALSE(fs::exists(folder / "run_3.slt"));
+  EXPECT_DOUBLE_EQ(recorder.latencies().value().roundTrip.max, 1250e-9);
+}
+
 TEST(StepRecorder, KeepsTheLatenciesOfTheNewestStep) {
   const TempFolder folder;
   StepRecorder recorder(folder.path(), 0);
   EXPECT_FALSE(recorder.latencies().has_value());
-  const program::Program program = twoStageProgram();
+  const StepRecorder::ProgramPtr program = loadedProgram();
   record(recorder, program, 0);
   EXPECT_DOUBLE_EQ(recorder.latencies().value().roundTrip.max, 1250e-9);
   *recorder.begin() = {{0, 0, 0, 0, 7}, {4, 0, 0, 10, 20}};
@@ -85,7 +109,7 @@ TEST(StepRecorder, SaysWhichTraceCannotBeWritten) {
   const fs::path folder = parent / "gone";
   StepRecorder recorder(folder);
   fs::remove_all(folder);
-  const program::Program program = twoStageProgram();
+  const StepRecorder::ProgramPtr program = loadedProgram();
   try {
     record(recorder, program, 0);
     ADD_FAILURE() << "wrote into a folder that is gone";

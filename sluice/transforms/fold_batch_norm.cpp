@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,18 +29,40 @@ using ir::OpId;
 using ir::Value;
 using Numbers = std::vector<double>;
 
-/// The value of a constant, also of one that was cast or given another form.
-std::optional<HostTensor> constantOf(const ir::Graph& graph, Value value) {
-  const Op& op = graph.op(value.op);
-  if (op.is(ir::kConstant)) {
-    return op.attrs.tensor("value");
+/// The values of constants, and of what is computed from constants alone.
+class Constants {
+ public:
+  explicit Constants(const ir::Graph& graph) : graph_(graph) {}
+
+  const std::optional<HostTensor>& of(Value value) {
+    if (const auto known = known_.find(value); known != known_.end()) {
+      return known->second;
+    }
+    return known_.emplace(value, computed(graph_.op(value.op))).first->second;
   }
-  if (op.inputs.size() != 1 || op.outputs.size() != 1 || !isPure(op) || op.def->traits.random) {
-    return std::nullopt;
+
+ private:
+  std::optional<HostTensor> computed(const Op& op) {
+    if (op.is(ir::kConstant)) {
+      return op.attrs.tensor("value");
+    }
+    if (op.inputs.empty() || op.outputs.size() != 1 || !isPure(op) || op.def->traits.random) {
+      return std::nullopt;
+    }
+    std::vector<HostTensor> operands;
+    for (const Value input : op.inputs) {
+      const std::optional<HostTensor>& operand = of(input);
+      if (!operand) {
+        return std::nullopt;
+      }
+      operands.push_back(*operand);
+    }
+    return ops::evaluate(*op.def, op.attrs, operands)[0];
   }
-  const std::optional<HostTensor> operand = constantOf(graph, op.inputs[0]);
-  return operand ? std::optional(ops::evaluate(*op.def, op.attrs, {*operand})[0]) : std::nullopt;
-}
+
+  const ir::Graph& graph_;
+  std::unordered_map<Value, std::optional<HostTensor>> known_;
+};
 
 /// The numbers of a tensor that is added to [n, channels, ...], if it has one per channel.
 std::optional<Numbers> perChannel(const HostTensor& tensor, const Shape& result) {
@@ -156,7 +179,7 @@ struct NormedProduct {
 
 class Folder {
  public:
-  explicit Folder(ir::Graph& graph) : graph_(graph), users_(graph.users()) {}
+  explicit Folder(ir::Graph& graph) : graph_(graph), users_(graph.users()), constants_(graph) {}
 
   bool run() {
     bool changed = false;
@@ -175,14 +198,14 @@ class Folder {
     return once ? &graph_.op(value.op) : nullptr;
   }
 
-  std::optional<NormedProduct> productOf(const Op& norm) const {
+  std::optional<NormedProduct> productOf(const Op& norm) {
     const Shape& shape = norm.outputs[0].shape;
     NormedProduct found{.product = makerFor(norm.inputs[0]),
                         .bias = Numbers(static_cast<std::size_t>(shape[1]))};
     if (found.product != nullptr && found.product->is(ops::kAdd)) {
       found.add = found.product;
-      const std::size_t side = constantOf(graph_, found.add->inputs[1]) ? 1 : 0;
-      const std::optional<HostTensor> bias = constantOf(graph_, found.add->inputs[side]);
+      const std::size_t side = constants_.of(found.add->inputs[1]) ? 1 : 0;
+      const std::optional<HostTensor> bias = constants_.of(found.add->inputs[side]);
       std::optional<Numbers> numbers = bias ? perChannel(*bias, shape) : std::nullopt;
       if (!numbers) {
         return std::nullopt;
@@ -205,9 +228,7 @@ class Folder {
     if (!found) {
       return false;
     }
-    const auto constant = [&](const Op& op, std::size_t i) {
-      return constantOf(graph_, op.inputs[i]);
-    };
+    const auto constant = [&](const Op& op, std::size_t i) { return constants_.of(op.inputs[i]); };
     const auto gamma = constant(norm, 1);
     const auto beta = constant(norm, 2);
     const auto mean = constant(norm, 3);
@@ -268,6 +289,7 @@ class Folder {
 
   ir::Graph& graph_;
   ir::Users users_;
+  Constants constants_;
 };
 
 }  // namespace

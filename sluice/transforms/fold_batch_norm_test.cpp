@@ -205,6 +205,26 @@ TEST(FoldBatchNorm, ReadsConstantsThroughCastsAndOtherForms) {
   EXPECT_LE(distance(evaluated(graph, given), evaluated(before, given)), 1e-5);
 }
 
+/// As layers with normed weights and scales around one say them: w v / |v|, 1 + g.
+TEST(FoldBatchNorm, ReadsWhatIsComputedFromSeveralConstants) {
+  ir::Graph graph("g");
+  GraphBuilder b(graph);
+  const Value x = b.input("x", {DType::F32, Shape{2, 3}});
+  const Value direction = b.constant(foldNumbers("v", DType::F32, {3, 4}));
+  const Value length = b.constant(foldNumbers("length", DType::F32, {3, 4}, 0.5));
+  const Value weight = ops::div(b, ops::mul(b, direction, direction), length);
+  const Value g = b.constant(foldNumbers("g", DType::F32, {4}));
+  const Value gamma = ops::add(b, g, b.constant(HostTensor::full({DType::F32, Shape{4}}, 1)));
+  const Value ones = b.constant(HostTensor::full({DType::F32, Shape{4}}, 1));
+  const Value y = ops::matmul(b, x, weight);
+  graph.addOutput("y", ops::batchNormInference(b, y, {gamma, g, ops::mul(b, g, gamma), ones}));
+  const ir::Graph before = graph;
+  EXPECT_TRUE(foldBatchNorm(graph));
+  EXPECT_EQ(normsOf(graph), 0U);
+  const HostTensor given = foldNumbers("x", DType::F32, {2, 3});
+  EXPECT_LE(distance(evaluated(graph, given), evaluated(before, given)), 1e-5);
+}
+
 /// A weight of two convolutions with different norms: each gets its own, and the first one stays.
 TEST(FoldBatchNorm, GivesEachReaderOfAWeightItsOwn) {
   ir::Graph graph("g");

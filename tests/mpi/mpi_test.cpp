@@ -291,6 +291,40 @@ TEST(MpiModel, InferenceReturnsAllResultsInAllProcesses) {
   EXPECT_EQ(results(shared(options)), results(alone(options)));
 }
 
+/// Weights that differ between processes: constants are those of the first one, too, and again when
+/// they have changed.
+TEST(MpiModel, ConstantWeightsAreThoseOfTheFirstProcess) {
+  struct Scaled : nn::Module {
+    nn::Linear first{*this, "first", 2, 2, {.bias = false}};
+    nn::Linear last{*this, "last", 2, 2, {.bias = false}};
+    nn::Tensor forward(nn::Tensor x) {
+      {
+        const nn::Block block("b0", 0);
+        x = first(x);
+      }
+      const nn::Block block("b1", 1);
+      return last(x);
+    }
+  };
+  const auto set = [](Scaled& net, double value) {
+    for (nn::Parameter* weight : net.parameters()) {
+      weight->setValue(HostTensor::full(weight->type(), value));
+    }
+  };
+  const double mine = runtime::ProcessWorld::open()->rank();
+  const HostTensor x = HostTensor::full({DType::F32, Shape{processes(), 2}}, 1);
+  Scaled net;
+  set(net, 1 + mine);
+  auto model =
+      inferenceModel(net, shared(Options().replicationFactor(processes())).constantWeights(true));
+  const std::vector<double> ones = model(x).toDoubles();
+  EXPECT_EQ(ones, std::vector<double>(ones.size(), 4)) << "1 * 2, then 1 * 4";
+  set(net, 3 + mine);
+  const std::vector<double> threes = model(x).toDoubles();
+  EXPECT_EQ(threes, std::vector<double>(threes.size(), 36)) << "3 * 2, then 3 * 12";
+  EXPECT_EQ(net.first.weight.value().at(0), 3);
+}
+
 TEST(MpiModel, RandomModelsHaveTheBitsOfOneProcess) {
   const char* const count = std::getenv("SLUICE_MPI_MODELS");
   const std::uint64_t end = count != nullptr ? std::strtoull(count, nullptr, 10) : 8;

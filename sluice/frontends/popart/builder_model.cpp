@@ -51,7 +51,10 @@ class BuilderSource : public GraphSource {
     traced.graph.setName(graphName(request));
     if (constantWeights_) {
       requireWeightsOnDevices(request.options);
-      fixVariables(traced, [this](const ir::Variable& variable) { return valueOf(variable); });
+      fixVariables(
+          traced,
+          [this](const ir::Variable& variable) { return valueOf(variable); },
+          request.options);
     }
     traced.cutIntoStages = true;
     return traced;

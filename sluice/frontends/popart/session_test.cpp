@@ -1,7 +1,9 @@
 // Sessions the PopART way: data flows, step arrays, weights, and what they refuse.
 #include "sluice/frontends/popart/session.h"
 
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -106,6 +108,62 @@ TEST(InferenceSession, TakesAStateDictOnlyBeforeItsWeightsAreConstants) {
   NamedTensors anchors = session.initAnchorArrays();
   session.run({.inputs = {{"x", popartRow({1, 2})}}, .outputs = anchors});
   EXPECT_THAT(anchors.at(net.y).toDoubles(), ElementsAre(5, 14));
+}
+
+/// The same graph with another w; both sessions keep it as a constant.
+TEST(InferenceSession, LoadsNoProgramThatHasOtherWeightsAsConstants) {
+  const testing::TempFolder folder;
+  const std::filesystem::path path = folder.path() / "three.slx";
+  const std::vector<HostTensor> inputs = {popartRow({1, 2})};
+  const auto sessionOf = [](Scaled& net, bool constantWeights) {
+    return std::make_unique<InferenceSession>(
+        net.builder, DataFlow(1, {net.y}, AnchorReturnType("All")), Options(), constantWeights);
+  };
+  const auto run = [](Scaled& net, InferenceSession& session) {
+    session.prepareDevice();
+    NamedTensors anchors = session.initAnchorArrays();
+    session.run({.inputs = {{"x", popartRow({1, 2})}}, .outputs = anchors});
+    return anchors.at(net.y).toDoubles();
+  };
+  Scaled three;
+  sessionOf(three, true)->model().compileAndExport(path, inputs);
+
+  Scaled five;
+  const auto other = sessionOf(five, true);
+  other->model().loadStateDict({{"w", popartRow({5, 5})}});
+  EXPECT_THAT(messageOf([&] { other->model().loadExecutable(path); }),
+              AllOf(HasSubstr("other weights as constants"), HasSubstr("loadStateDict")));
+  EXPECT_THAT(run(five, *other), ElementsAre(5, 10));
+
+  Scaled same;
+  const auto taker = sessionOf(same, true);
+  taker->model().loadExecutable(path);
+  EXPECT_THAT(run(same, *taker), ElementsAre(3, 6));
+  EXPECT_EQ(taker->model().compilationTime(), 0);
+
+  Scaled open;
+  const std::filesystem::path variable = folder.path() / "variable.slx";
+  const auto changing = sessionOf(open, false);
+  EXPECT_THAT(messageOf([&] { changing->model().loadExecutable(path); }),
+              AllOf(HasSubstr("has weights as constants"), HasSubstr("constantWeights = true")));
+  changing->model().compileAndExport(variable, inputs);
+  Scaled closed;
+  EXPECT_THAT(messageOf([&] { sessionOf(closed, true)->model().loadExecutable(variable); }),
+              HasSubstr("constantWeights = false"));
+}
+
+/// The file would have a program with one value and a graph with another.
+TEST(InferenceSession, SavesNoProgramOnceItsBuilderWasTrained) {
+  const testing::TempFolder folder;
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(1, {net.y}, AnchorReturnType("All")));
+  session.prepareDevice();
+  session.model().save(folder.path() / "before.slx");
+  Model training = trainingModel(net.builder, net.loss, Options(), optim::SGD(0.5));
+  training.run({popartRow({1, 2})});
+  EXPECT_THAT(
+      messageOf([&] { session.model().save(folder.path() / "after.slx"); }),
+      AllOf(HasSubstr("weights of the Builder have changed"), HasSubstr("make the session again")));
 }
 
 TEST(TrainingSession, TrainsAndBringsTheWeightsBack) {
