@@ -226,12 +226,29 @@ def is_ended(sluice):
     assert "done" not in signalled(sluice, "echo begins; sleep 1000; echo done", [signal.SIGTERM], 143)
 
 
+def ends_unread(sluice, merged):
+    """As `sluice launch ... | head -1`: once nobody reads, all ranks are asked to end, and nothing is left."""
+    mark = f"sluice-{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
+    writes = "trap 'exit 0' TERM; while :; do echo goes on; echo goes on >&2; sleep 0.1; done"
+    process = subprocess.Popen([sluice, "launch", "-n", "2", "sh", "-c", writes], env=dict(ENVIRONMENT, MARK=mark),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merged else subprocess.DEVNULL)
+    process.stdout.readline()
+    process.stdout.close()
+    code = process.wait(LIMIT)
+    assert code == 128 + signal.SIGPIPE, code
+    until = time.monotonic() + LIMIT
+    while left_of(mark):
+        assert time.monotonic() < until, left_of(mark)
+        time.sleep(0.05)
+
+
 def end_when_asked(sluice):
     """Ctrl-C at any moment ends all ranks, asks each program once, and gives it the time that it needs. The cases,
     for each of which nothing may be left."""
     deaf = "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done"
     return [partial(has_its_time, sluice, True), partial(has_its_time, sluice, False), partial(is_ended, sluice),
             partial(signalled, sluice, deaf, [signal.SIGHUP, signal.SIGTERM], 129),
+            partial(ends_unread, sluice, False), partial(ends_unread, sluice, True),
             # Before anything has begun.
             *(partial(signalled, sluice, "sleep 1000", [signal.SIGTERM], 143, awaited=None, terminal=terminal)
               for terminal in (True, False)),
