@@ -72,6 +72,7 @@ class PostOffice {
   void serveUntil(FunctionRef<bool()> isOver);
   bool isDeserted() const;
   void wakeDesk();
+  void sitDown();
   void run();
   void put(std::int32_t to, MailHeader header, MessageBytes body);
   void tellAll(MailKind kind, const MessageBytes& body);
@@ -92,7 +93,7 @@ class PostOffice {
   Doorbell bell_;
   std::atomic<bool> stop_{false};
   std::atomic<int> waiting_{0};           // threads in take
-  std::atomic<bool> officeSits_{false};   // the thread of the office is at the desk
+  std::atomic<int> officeSits_{0};        // threads of the office at the desk: one or none
   std::atomic<std::thread::id> looking_;  // the thread that looks
   std::atomic<int> attended_{0};          // threads at the desk: one or none
   std::mutex desk_;                       // of the one thread that may sleep on the bell
