@@ -283,10 +283,13 @@ class NotedCommunicator final : public Communicator {
     }
     inboxes_[static_cast<std::size_t>(to)].deliver({rank(), 0, number}, std::move(bytes));
   }
-  MessageBytes doTake(std::int32_t from,
-                      std::int64_t number,
-                      std::chrono::milliseconds patience) override {
-    return own().take({from, 0, number}, rank(), patience);
+  bool doAwait(std::int32_t from, std::int64_t number, std::chrono::milliseconds atMost) override {
+    return own().await({from, 0, number}, atMost);
+  }
+  MessageBytes doFetch(std::int32_t from,
+                       std::int64_t number,
+                       std::chrono::milliseconds patience) override {
+    return own().fetch({from, 0, number}, rank(), patience);
   }
   bool doHas(std::int32_t from, std::int64_t number) override {
     return own().has({from, 0, number});

@@ -48,7 +48,8 @@ class PostOffice {
   std::int32_t size() const { return size_; }
 
   void post(std::int32_t to, std::int32_t context, std::int64_t number, MessageBytes bytes);
-  /// Inbox::take, by a thread that looks after messages while it waits.
+  /// Inbox::await and Inbox::take, by a thread that looks after messages while it waits.
+  bool await(const Inbox::Key& key, Milliseconds atMost);
   MessageBytes take(const Inbox::Key& key, Milliseconds patience);
   /// Ends the waits of all ranks.
   void interrupt(std::string_view reason);

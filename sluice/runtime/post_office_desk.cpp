@@ -50,8 +50,9 @@ class Looking {
 
 }  // namespace
 
-MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
-  const Clock::time_point end = Clock::now() + patience;
+bool PostOffice::await(const Inbox::Key& key, Milliseconds atMost) {
+  const Clock::time_point end = Clock::now() + atMost;
+  bool came = false;
   {
     const OneMore waits(waiting_);
     Inbox::Wait wait(inbox_, key);
@@ -66,8 +67,14 @@ MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
       }
       wait.sleepUntil(end);
     }
+    came = wait.isOver();
   }
   inbox_.callOne();  // to the desk, which may be free now
+  return came;
+}
+
+MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
+  await(key, patience);
   return inbox_.fetch(key, rank_, patience);
 }
 

@@ -130,6 +130,14 @@ def says_it_once(sluice, worker):
     assert len(re.findall("failed: ", err)) == 1 and "ranks 0 to 3: failed: " in err, err
 
 
+def waits_are_cancelled(sluice, worker):
+    """A call that waits for a process that does other work ends when it is cancelled, and the others hear so."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, out, err = ended(launch(sluice, ["-n", "2", worker, folder, "0", "cancel"]))
+    assert "rank 0: error: Cancelled: the call was cancelled" in out, (code, out, err)
+    assert re.search("rank 1: error: .*rank 0, at a number, has ended: .*cancelled", out), (code, out, err)
+
+
 def other_failures(sluice):
     """Of programs that are not there or fail, and of hosts that are not there."""
     code, out, err = ended(launch(sluice, ["-n", "2", "sh", "-c", "echo said; exit 3"]))
@@ -281,6 +289,7 @@ def main():
         goes_on_with_fewer(sluice, worker)
         one_report(sluice, worker)
         says_it_once(sluice, worker)
+        waits_are_cancelled(sluice, worker)
         other_failures(sluice)
         bad_environments(worker)
         side_by_side([partial(nothing_lasts_for_ever, sluice), *end_when_asked(sluice)])
