@@ -46,6 +46,7 @@ std::atomic<pid_t> child{0};     // mpirun; 0: none
 std::atomic<bool> begun{false};  // all of its ranks
 std::atomic<int> signalled{0};
 std::atomic<int> signals{0};
+std::atomic<bool> unread{false};  // nobody reads what the launcher writes
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// mpirun would give its ranks a second to end. So ranks that have begun are asked by another
@@ -60,12 +61,21 @@ void passOn(int signal) {
   }
 }
 
-/// A thread that handles no signals: two of them would be handled at once, and either first.
+/// Nobody would see what the ranks go on to print: as if somebody had asked them to end, once.
+void passOnUnread(int signal) {
+  if (!unread.exchange(true)) {
+    passOn(signal);
+  }
+}
+
+/// A thread that handles no signals of others: two of them would be handled at once, and either
+/// first. It hears that nobody reads what it writes, which no other thread would.
 template <class Body>
 std::thread quietThread(Body body) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  sigdelset(&all, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   std::thread made(std::move(body));  // inherits the mask
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -268,6 +278,10 @@ void passSignalsOn() {
     sigfillset(&handler.sa_mask);  // the first one is handled first
     sigaction(signal, &handler, nullptr);
   }
+  struct sigaction handler = {};  // also where Python has the signal ignored
+  handler.sa_handler = passOnUnread;
+  sigfillset(&handler.sa_mask);
+  sigaction(SIGPIPE, &handler, nullptr);
 }
 
 int passedSignal() {

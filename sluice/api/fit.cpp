@@ -74,13 +74,15 @@ class Fitting {
   }
 
   FitResult run() {
+    requireSame("number of steps in an epoch", progress_.steps);
+    requireBatches();  // after the comparison, which the others wait for
     if (!options_.resume.empty()) {
       result_.resumed = resume(model_, loader_, options_);
     }
     const std::int64_t first = result_.resumed.empty() ? options_.firstEpoch : loader_.epoch();
     requireSame("number of epochs", options_.epochs);
     requireSame("first epoch", first);
-    requireSame("number of steps in an epoch", progress_.steps);
+    requireSame("loader's first step in the epoch", loader_.position());
     if (goesBack_ && !resumesOwn()) {
       saver_->save();
     }
@@ -116,6 +118,16 @@ class Fitting {
           smallest,
           largest,
           own);
+    }
+  }
+
+  void requireBatches() const {
+    if (loader_.hasLength() && loader_.length() == 0) {
+      raise<InvalidArgument>(
+          "fit: the loader delivers no batch: a call takes {} samples and there are {}; lower the "
+          "batch size, gradientAccumulation or deviceIterations, or use LastBatch::Exact",
+          loader_.combinedBatchSize(),
+          loader_.samples());
     }
   }
 
@@ -279,14 +291,6 @@ FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   }
   if (model.optimizer() == nullptr) {
     raise<InvalidArgument>("fit: the model is for inference and has no optimizer");
-  }
-  if (loader.hasLength() && loader.length() == 0) {
-    raise<InvalidArgument>(
-        "fit: the loader delivers no batch: a call takes {} samples and there are {}; lower the "
-        "batch "
-        "size, gradientAccumulation or deviceIterations, or use LastBatch::Exact",
-        loader.combinedBatchSize(),
-        loader.samples());
   }
   return Fitting(model, loader, options).run();
 }

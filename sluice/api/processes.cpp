@@ -216,7 +216,7 @@ void Processes::post(std::int32_t to,
 }
 
 runtime::MessageBytes Processes::take(std::int32_t from, std::string_view what) const {
-  runtime::MessageBytes message = communicator_->take(from, kNumber);
+  runtime::MessageBytes message = communicator_->take(from, kNumber, [&] { lookAround(what); });
   std::uint32_t length = 0;
   SLUICE_CHECK(message.size() >= sizeof(length), "a message of {} bytes", message.size());
   std::memcpy(&length, message.data(), sizeof(length));
@@ -234,6 +234,19 @@ runtime::MessageBytes Processes::take(std::int32_t from, std::string_view what) 
     raise<InvalidArgument>("{}", text);
   }
   return runtime::copyOf(std::span(message).subspan(sizeof(length) + length));
+}
+
+void Processes::lookAround(std::string_view what) const {
+  if (!look_) {
+    return;
+  }
+  try {
+    look_();
+  } catch (const std::exception& error) {
+    communicator_->interrupt(
+        fmt::format("rank {}, at {}, has ended: {}", rank(), what, error.what()));
+    throw;
+  }
 }
 
 void Processes::requireSame(std::string_view what, const std::string& text) const {

@@ -64,6 +64,10 @@ class Processes {
   const runtime::Peers& peers() const { return *peers_; }
   std::string nameOf(std::int32_t rank) const { return world_->nameOf(rank); }
 
+  /// Waits for others call it now and then. What it throws ends the wait, and those of all
+  /// processes.
+  void lookBy(std::function<void()> look) { look_ = std::move(look); }
+
   // All processes make the same calls in the same order; `what` says which, so that it is noticed
   // if they do not.
 
@@ -78,6 +82,7 @@ class Processes {
 
  private:
   Processes(const Options& options, std::shared_ptr<runtime::ProcessWorld> world);
+  void lookAround(std::string_view what) const;
 
   std::shared_ptr<runtime::ProcessWorld> world_;
   std::unique_ptr<runtime::Communicator> communicator_;
@@ -88,6 +93,7 @@ class Processes {
   std::int32_t devices_ = 0;  // of a replica; 0: not dealt out yet
   std::map<std::string, std::int32_t, std::less<>> remoteParts_;  // by variable
   std::optional<runtime::Peers> peers_;
+  std::function<void()> look_;  // may be empty
 };
 
 /// A digest of some of the bytes of every tensor: few enough to cost little, and so many that other

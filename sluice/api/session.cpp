@@ -78,6 +78,7 @@ Session::Session(const Options& options, std::uint64_t seed)
   virtual_ = VirtualTime::of(pool_.samples(device()));
   if (processes_ != nullptr) {
     processes_->requireKinds(pool_.samples(device()));
+    processes_->lookBy([this] { lookAround(); });
   }
   turn_->onCancel([this] {
     engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled")));

@@ -166,6 +166,8 @@ class Session : public nn::StateStore {
   void settle();
   /// Throws Cancelled if the call that has the turn was cancelled.
   void requireGoing() const;
+  /// Lets the caller look around while a call waits for other processes; throws as requireGoing.
+  void lookAround() const;
   /// The types of the queue's elements. Waits for the first element as a step would: throws
   /// Cancelled once the call is cancelled, and DeviceError after stallTimeout.
   const std::vector<TensorType>& typesOf(data::InfeedQueue& infeed);

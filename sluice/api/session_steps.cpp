@@ -15,6 +15,7 @@
 #include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
 #include "sluice/base/recoverable_error.h"
+#include "sluice/base/wait_watch.h"
 #include "sluice/compile/compile.h"
 #include "sluice/data/queues.h"
 
@@ -64,6 +65,15 @@ void Session::requireGoing() const {
   if (turn_->isCancelled()) {
     raise<Cancelled>("the call was cancelled");
   }
+}
+
+void Session::lookAround() const {
+  {
+    const runtime::Turn::Mark mark{turn_.get(), 0};  // the call waits for what this calls
+    const runtime::Turn::Work work({&mark, 1});
+    WaitWatch::look();
+  }
+  requireGoing();
 }
 
 const std::vector<TensorType>& Session::typesOf(data::InfeedQueue& infeed) {

@@ -1,8 +1,10 @@
 #include "sluice/runtime/communicator.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "sluice/base/error.h"
+#include "sluice/base/wait_watch.h"
 #include "sluice/runtime/peer_paths.h"
 
 namespace sluice::runtime {
@@ -30,10 +32,13 @@ class LocalCommunicator final : public Communicator {
   void doPost(std::int32_t to, std::int64_t number, MessageBytes bytes) override {
     inboxes_[static_cast<std::size_t>(to)]->deliver({rank(), 0, number}, std::move(bytes));
   }
-  MessageBytes doTake(std::int32_t from,
-                      std::int64_t number,
-                      std::chrono::milliseconds patience) override {
-    return inboxes_[static_cast<std::size_t>(rank())]->take({from, 0, number}, rank(), patience);
+  bool doAwait(std::int32_t from, std::int64_t number, std::chrono::milliseconds atMost) override {
+    return inboxes_[static_cast<std::size_t>(rank())]->await({from, 0, number}, atMost);
+  }
+  MessageBytes doFetch(std::int32_t from,
+                       std::int64_t number,
+                       std::chrono::milliseconds patience) override {
+    return inboxes_[static_cast<std::size_t>(rank())]->fetch({from, 0, number}, rank(), patience);
   }
   bool doHas(std::int32_t from, std::int64_t number) override {
     return inboxes_[static_cast<std::size_t>(rank())]->has({from, 0, number});
@@ -78,7 +83,18 @@ void Communicator::post(std::int32_t to, std::int64_t number, MessageBytes bytes
 
 MessageBytes Communicator::take(std::int32_t from, std::int64_t number) {
   requireOther(from);
-  return doTake(from, number, patience_);
+  doAwait(from, number, patience_);
+  return doFetch(from, number, patience_);
+}
+
+MessageBytes Communicator::take(std::int32_t from, std::int64_t number, FunctionRef<void()> look) {
+  using Clock = std::chrono::steady_clock;
+  requireOther(from);
+  const Clock::time_point end = Clock::now() + patience_;
+  while (!doAwait(from, number, std::min(WaitWatch::kPeriod, patience_)) && Clock::now() < end) {
+    look();
+  }
+  return doFetch(from, number, patience_);
 }
 
 MessageBytes Communicator::take(std::int32_t from, std::int64_t number, std::size_t bytes) {

@@ -1,8 +1,8 @@
 // Communicator: connects the owners of a Program's parts (program/owners.h). Owners are ranks from
 // 0 on. Both ends of a message know it by the same number; messages with the same number arrive in
 // the order in which they were posted, others do not disturb each other. What kinds of
-// communicators share is written once, on two functions: post, which never waits, and take, which
-// waits for a limited time. Sums are in group.h.
+// communicators share is written once, on three functions: post, which never waits, await, which
+// waits for a limited time, and fetch. Sums are in group.h.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/base/function_ref.h"
 #include "sluice/device/queue.h"
 #include "sluice/runtime/inbox.h"
 
@@ -41,6 +42,8 @@ class Communicator {
   MessageBytes take(std::int32_t from, std::int64_t number, std::size_t bytes);
   /// The same for as many bytes as come.
   MessageBytes take(std::int32_t from, std::int64_t number);
+  /// The same; calls `look`, which may throw, every WaitWatch::kPeriod meanwhile.
+  MessageBytes take(std::int32_t from, std::int64_t number, FunctionRef<void()> look);
 
   // Work that the queue was given before comes first.
 
@@ -116,9 +119,14 @@ class Communicator {
               std::size_t bytes);
 
   virtual void doPost(std::int32_t to, std::int64_t number, MessageBytes bytes) = 0;
-  virtual MessageBytes doTake(std::int32_t from,
-                              std::int64_t number,
-                              std::chrono::milliseconds patience) = 0;
+  /// Waits until there is a message or will never be one; false: it took too long.
+  virtual bool doAwait(std::int32_t from,
+                       std::int64_t number,
+                       std::chrono::milliseconds atMost) = 0;
+  /// Inbox::fetch.
+  virtual MessageBytes doFetch(std::int32_t from,
+                               std::int64_t number,
+                               std::chrono::milliseconds patience) = 0;
   virtual bool doHas(std::int32_t from, std::int64_t number) = 0;
   virtual void doInterrupt(std::string_view reason) = 0;
   virtual void doRequireGoing() const = 0;

@@ -119,6 +119,20 @@ TEST(Communicator, AWaitHasADeadline) {
               HasSubstr("rank 0 has waited 0 s for rank 1, which lives and sends nothing"));
 }
 
+TEST(Communicator, AWaitLooksAroundAndEndsIfThatFails) {
+  const auto all = makeLocalCommunicators(2);
+  int looks = 0;
+  const auto posts = [&] {
+    if (++looks == 2) {
+      all[1]->post(0, 3, MessageBytes(7));
+    }
+  };
+  EXPECT_EQ(all[0]->take(1, 3, posts).size(), 7U);
+  EXPECT_EQ(looks, 2);
+  const auto fails = [] { raise<Cancelled>("the call was cancelled"); };
+  EXPECT_THROW(all[0]->take(1, 3, fails), Cancelled);
+}
+
 TEST(Communicator, NobodyWaitsForARankThatHasLeft) {
   Inbox inbox;
   inbox.deliver({1, 0, 3}, MessageBytes(2));

@@ -268,6 +268,9 @@ EngineThreads::Next EngineThreads::claimReady(LaneClass laneClass) {
         return {.lane = next.lane};
       }
       next.lane->release();
+      // Whoever has issued a task and found this lane taken relies on the look that follows, which
+      // sees that task: of two writers of this, the second sees what the first did before.
+      signals[static_cast<std::size_t>(laneClass)].epoch.fetch_add(1);
     }
   }
 }

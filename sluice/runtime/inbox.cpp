@@ -62,14 +62,17 @@ bool Inbox::has(const Key& key) const {
   return messages_.contains(key);
 }
 
-MessageBytes Inbox::take(const Key& key, std::int32_t me, std::chrono::milliseconds patience) {
-  const Clock::time_point end = Clock::now() + patience;
-  {
-    Wait wait(*this, key);
-    while (!wait.isOver() && Clock::now() < end) {
-      wait.sleepUntil(end);
-    }
+bool Inbox::await(const Key& key, std::chrono::milliseconds atMost) {
+  const Clock::time_point end = Clock::now() + atMost;
+  Wait wait(*this, key);
+  while (!wait.isOver() && Clock::now() < end) {
+    wait.sleepUntil(end);
   }
+  return wait.isOver();
+}
+
+MessageBytes Inbox::take(const Key& key, std::int32_t me, std::chrono::milliseconds patience) {
+  await(key, patience);
   return fetch(key, me, patience);
 }
 

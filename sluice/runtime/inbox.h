@@ -53,6 +53,8 @@ class Inbox {
 
   void deliver(const Key& key, MessageBytes bytes);
   bool has(const Key& key) const;
+  /// Waits until `take` would not wait any more; false: that took too long.
+  bool await(const Key& key, std::chrono::milliseconds atMost);
   /// Waits until there is one. Throws DeviceError if it was interrupted, if the sender has left, or
   /// if none has come after `patience`; `me` is the rank that waits.
   MessageBytes take(const Key& key, std::int32_t me, std::chrono::milliseconds patience);

@@ -69,18 +69,31 @@ void MailCarrier::receiveHeader(std::int32_t from, std::size_t bytes, void* mess
     result = transport_.test(request);
   }
   if (result < 0 || bytes < sizeof(MailHeader)) {
-    fail_(fmt::format("a message from rank {} is broken", from));
+    giveUp(fmt::format("a message from rank {} is broken", from));
     return;
   }
-  Incoming& made = incoming_[static_cast<std::size_t>(from)].emplace_back();
+  Incoming made;
   made.mail.rank = from;
   std::memcpy(&made.mail.header, head.data(), sizeof(MailHeader));
   if (made.mail.header.inlined != 0) {
     made.mail.body = copyOf(std::span(head).subspan(sizeof(MailHeader)));
     made.begun = made.mail.body.size();
   } else {
-    made.mail.body.resize(static_cast<std::size_t>(made.mail.header.bytes));
+    try {
+      made.mail.body.resize(static_cast<std::size_t>(made.mail.header.bytes));
+    } catch (const std::exception&) {
+      giveUp(fmt::format(
+          "no memory for a message of {} bytes from rank {}", made.mail.header.bytes, from));
+      return;
+    }
   }
+  incoming_[static_cast<std::size_t>(from)].push_back(std::move(made));
+}
+
+/// What comes next may be a part of what could not be received.
+void MailCarrier::giveUp(const std::string& reason) {
+  receives_ = false;
+  fail_(reason);
 }
 
 /// A piece is a header, or the next part of a body whose header has come.
@@ -102,7 +115,7 @@ void MailCarrier::receivePiece(std::int32_t from, std::size_t bytes, void* messa
 
 bool MailCarrier::receiveArrived() {
   bool found = false;
-  for (;;) {
+  while (receives_) {
     int from = 0;
     std::size_t bytes = 0;
     void* message = nullptr;
@@ -116,6 +129,7 @@ bool MailCarrier::receiveArrived() {
     receivePiece(from, bytes, message);
     found = true;
   }
+  return found;
 }
 
 bool MailCarrier::deliverComplete(const Deliver& deliver) {

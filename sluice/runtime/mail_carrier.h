@@ -36,7 +36,8 @@ class MailCarrier {
   using Fail = std::function<void(const std::string& reason)>;
   using Hear = std::function<void(std::int32_t from)>;
 
-  /// Calls `hear` for each piece that comes, and `fail` if the transport does not work.
+  /// Calls `hear` for each piece that comes, and `fail` if the transport does not work or there is
+  /// no memory for a message; of what comes after a message that was lost it receives nothing.
   MailCarrier(const mpi::Transport& transport, std::int32_t size, Hear hear, Fail fail);
 
   /// In pieces of at most so many bytes.
@@ -65,12 +66,14 @@ class MailCarrier {
   bool receiveArrived();
   void receivePiece(std::int32_t from, std::size_t bytes, void* message);
   void receiveHeader(std::int32_t from, std::size_t bytes, void* message);
+  void giveUp(const std::string& reason);
   bool deliverComplete(const Deliver& deliver);
   bool isDone(std::vector<void*>& requests);
 
   const mpi::Transport& transport_;
   Hear hear_;
   Fail fail_;
+  bool receives_ = true;
   std::deque<Outgoing> sending_;
   std::vector<std::deque<Incoming>> incoming_;  // by rank, in the order in which they were sent
 };

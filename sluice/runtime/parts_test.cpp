@@ -2,6 +2,8 @@
 // whole, and a failure of one ends all.
 #include <array>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -261,6 +263,79 @@ TEST(Parts, EndTogetherWhenOneFails) {
   other.join();
   EXPECT_THAT(messages[0], HasSubstr("the step of rank 1 has failed: "));
   EXPECT_THAT(messages[1], HasSubstr("a cable was cut"));
+}
+
+/// A rank in this process that notes which threads post its messages.
+class NotedCommunicator final : public Communicator {
+ public:
+  NotedCommunicator(std::array<Inbox, 2>& inboxes, std::int32_t rank)
+      : Communicator(rank, 2, kPatience), inboxes_(inboxes) {}
+
+  std::mutex mutex;  // guards both
+  std::set<std::thread::id> computing;
+  int leftAtOnce = 0;  ///< messages that a thread has posted which also computes
+
+ private:
+  void doPost(std::int32_t to, std::int64_t number, MessageBytes bytes) override {
+    {
+      const std::scoped_lock lock(mutex);
+      leftAtOnce += computing.contains(std::this_thread::get_id()) ? 1 : 0;
+    }
+    inboxes_[static_cast<std::size_t>(to)].deliver({rank(), 0, number}, std::move(bytes));
+  }
+  bool doAwait(std::int32_t from, std::int64_t number, std::chrono::milliseconds atMost) override {
+    return own().await({from, 0, number}, atMost);
+  }
+  MessageBytes doFetch(std::int32_t from,
+                       std::int64_t number,
+                       std::chrono::milliseconds patience) override {
+    return own().fetch({from, 0, number}, rank(), patience);
+  }
+  bool doHas(std::int32_t from, std::int64_t number) override {
+    return own().has({from, 0, number});
+  }
+  void doInterrupt(std::string_view reason) override {
+    for (Inbox& inbox : inboxes_) {
+      inbox.interrupt(reason);
+    }
+  }
+  void doRequireGoing() const override { own().requireGoing(); }
+  Inbox& own() const { return inboxes_[static_cast<std::size_t>(rank())]; }
+
+  std::array<Inbox, 2>& inboxes_;
+};
+
+/// A thread for messages alone may be the first to see one, but not every time.
+TEST(Parts, SendShortMessagesFromTheThreadsThatHaveMadeThem) {
+  const Training training;
+  const std::vector<std::int32_t> ownerOf = {0, 0, 1, 1};
+  std::array<Inbox, 2> inboxes;
+  std::array<NotedCommunicator, 2> noted = {NotedCommunicator(inboxes, 0),
+                                            NotedCommunicator(inboxes, 1)};
+  const auto runPart = [&](std::size_t own) {
+    Chain chain;
+    EngineOptions options;
+    options.beforeTask = [&](std::size_t lane, std::int64_t) {
+      if (chain.program.lanes[lane].kind == program::LaneKind::Compute) {
+        const std::scoped_lock lock(noted[own].mutex);
+        noted[own].computing.insert(std::this_thread::get_id());
+      }
+    };
+    DeviceGroup group(kDevices, options);
+    chain = training.lower(group);
+    chain.program = program::split(chain.program, ownerOf)[own].program;
+    const auto loaded = group.load(chain);
+    const Peers peers{noted[own], ownerOf};
+    for (int step = 0; step < 10; ++step) {
+      group.step(*loaded, training.inputs(), &peers);
+    }
+  };
+  std::thread other([&] { runPart(1); });
+  runPart(0);
+  other.join();
+  for (const NotedCommunicator& each : noted) {
+    EXPECT_GT(each.leftAtOnce, 0);
+  }
 }
 
 TEST(Parts, NeedTheirOtherOwners) {

@@ -39,7 +39,7 @@ std::vector<std::string> linesOf(std::string_view text) {
 
 /// The place of the device, if it takes part, and how many bytes its rank expects.
 std::string requestOf(device::Queue& queue, std::size_t bytes) {
-  device::PeerPort* const port = bytes > 0 ? queue.peerPort() : nullptr;
+  device::PeerPort* const port = queue.peerPort();
   return fmt::format("{}\n{}", port == nullptr ? "" : port->place(), bytes);
 }
 
@@ -144,7 +144,8 @@ bool PeerPaths::move(device::Queue& queue,
 
 bool PeerPaths::meet(
     device::Queue& queue, const Ranks& ranks, std::int64_t number, std::size_t bytes, Copy copy) {
-  if (isStaged(ranks, number)) {
+  // Nobody meets for a mere signal: another program may have bytes under its number.
+  if (bytes == 0 || isStaged(ranks, number)) {
     return false;
   }
   const std::string request = requestOf(queue, bytes);

@@ -224,6 +224,20 @@ TEST(PeerPaths, NoSendOfConnectedDevicesLeavesAtOnce) {
   EXPECT_FALSE(all[0]->leavesAtOnce(1, 5));
 }
 
+TEST(PeerPaths, ANumberOfASignalIsThatOfACopyInAnotherProgram) {
+  FakePeers peers;
+  const auto errors = onPlaces(peers, {"a", "b"}, "cpu", [](Rank& rank, FakePort* port) {
+    if (rank.communicator.rank() == 0) {
+      rank.communicator.send(*rank.queue, 1, 5, rank.at(0), 0);
+    } else {
+      rank.communicator.receive(*rank.queue, 0, 5, rank.at(0), 0);
+    }
+    sendOne(rank, port);
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_EQ(peers.copies.load(), 1);
+}
+
 TEST(PeerPaths, RanksMeetOncePerNumberIfBytesGoThroughTheHost) {
   FakePeers peers;
   const auto errors = onPlaces(peers, {"a", "a"}, "cpu", [](Rank& rank, FakePort* port) {

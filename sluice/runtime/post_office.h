@@ -48,7 +48,8 @@ class PostOffice {
   std::int32_t size() const { return size_; }
 
   void post(std::int32_t to, std::int32_t context, std::int64_t number, MessageBytes bytes);
-  /// Inbox::take, by a thread that looks after messages while it waits.
+  /// Inbox::await and Inbox::take, by a thread that looks after messages while it waits.
+  bool await(const Inbox::Key& key, Milliseconds atMost);
   MessageBytes take(const Inbox::Key& key, Milliseconds patience);
   /// Ends the waits of all ranks.
   void interrupt(std::string_view reason);
@@ -72,6 +73,7 @@ class PostOffice {
   void serveUntil(FunctionRef<bool()> isOver);
   bool isDeserted() const;
   void wakeDesk();
+  void sitDown();
   void run();
   void put(std::int32_t to, MailHeader header, MessageBytes body);
   void tellAll(MailKind kind, const MessageBytes& body);
@@ -92,7 +94,7 @@ class PostOffice {
   Doorbell bell_;
   std::atomic<bool> stop_{false};
   std::atomic<int> waiting_{0};           // threads in take
-  std::atomic<bool> officeSits_{false};   // the thread of the office is at the desk
+  std::atomic<int> officeSits_{0};        // threads of the office at the desk: one or none
   std::atomic<std::thread::id> looking_;  // the thread that looks
   std::atomic<int> attended_{0};          // threads at the desk: one or none
   std::mutex desk_;                       // of the one thread that may sleep on the bell

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "sluice/base/prompt_thread.h"
 #include "sluice/runtime/post_office.h"
 
@@ -32,10 +34,25 @@ class OneMore {
   std::atomic<int>& count_;
 };
 
+/// Names the calling thread as the one that looks, while it lives.
+class Looking {
+ public:
+  explicit Looking(std::atomic<std::thread::id>& thread) : thread_(thread) {
+    thread_.store(std::this_thread::get_id());
+  }
+  Looking(const Looking&) = delete;
+  Looking& operator=(const Looking&) = delete;
+  ~Looking() { thread_.store({}); }
+
+ private:
+  std::atomic<std::thread::id>& thread_;
+};
+
 }  // namespace
 
-MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
-  const Clock::time_point end = Clock::now() + patience;
+bool PostOffice::await(const Inbox::Key& key, Milliseconds atMost) {
+  const Clock::time_point end = Clock::now() + atMost;
+  bool came = false;
   {
     const OneMore waits(waiting_);
     Inbox::Wait wait(inbox_, key);
@@ -45,13 +62,19 @@ MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
         serveUntil(isOver);
         continue;
       }
-      if (officeSits_.load()) {  // it gives its place to those who wait
+      if (officeSits_.load() > 0) {  // it gives its place to those who wait
         bell_.ring(bell_.address());
       }
       wait.sleepUntil(end);
     }
+    came = wait.isOver();
   }
   inbox_.callOne();  // to the desk, which may be free now
+  return came;
+}
+
+MessageBytes PostOffice::take(const Inbox::Key& key, Milliseconds patience) {
+  await(key, patience);
   return inbox_.fetch(key, rank_, patience);
 }
 
@@ -105,12 +128,11 @@ std::chrono::microseconds PostOffice::napAfter(Clock::duration idle) const {
 
 /// Says whether messages have come or have left. With `look_`.
 bool PostOffice::look() {
-  looking_.store(std::this_thread::get_id());
+  const Looking looking(looking_);
   sendPosted();
   const bool moved = carrier_.move([this](Mail mail) { deliver(std::move(mail)); });
   noteIdle();
   watchPeers(Clock::now());
-  looking_.store({});
   return moved;
 }
 
@@ -144,15 +166,24 @@ void PostOffice::serveUntil(FunctionRef<bool()> isOver) {
   asleep_ = false;
 }
 
+/// In the thread of the office, unless another one is at the desk.
+void PostOffice::sitDown() {
+  if (const std::unique_lock desk(desk_, std::try_to_lock); desk) {
+    const OneMore sits(officeSits_);
+    lookNow();
+    serveUntil([&] { return stop_.load() || waiting_.load() > 0; });
+  }
+}
+
 void PostOffice::run() {
   becomePrompt();
-  const auto isOver = [&] { return stop_.load() || waiting_.load() > 0; };
   while (!stop_.load()) {
-    if (const std::unique_lock desk(desk_, std::try_to_lock); desk) {
-      officeSits_.store(true);
-      lookNow();
-      serveUntil(isOver);
-      officeSits_.store(false);
+    try {
+      sitDown();
+    } catch (const std::exception& error) {  // nobody else would hear of it
+      const std::scoped_lock lock(look_);
+      const Looking looking(looking_);  // what it tells others is sent later, in a look of its own
+      fail(fmt::format("rank {} cannot look after its messages: {}", rank_, error.what()));
     }
     inbox_.callOne();
     std::unique_lock lock(mutex_);

@@ -3,9 +3,12 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -30,6 +33,10 @@ struct Wire {
   std::array<std::deque<Sent>, 2> messages;  // by receiver
   std::vector<std::size_t> sizes;            // of all messages to rank 1
   std::atomic<bool> stuck = false;           // messages of rank 0 are never done
+  std::set<std::thread::id> lookers;         // threads that have asked for messages of rank 0
+  std::thread::id receiver;                  // the one that has received the last of them
+  std::condition_variable looked;
+  std::atomic<bool> breaks = false;  // rank 0 fails when it asks for messages, once
 };
 Wire& wire() {
   static Wire made;
@@ -54,7 +61,14 @@ mpi::Transport fakeTransport() {
           },
           .probe =
               [](int* from, std::size_t* bytes, void** message) {
+                if (Me == 0 && wire().breaks.exchange(false)) {
+                  raise<InternalError>("the wire is broken");
+                }
                 const std::scoped_lock lock(wire().mutex);
+                if (Me == 0) {
+                  wire().lookers.insert(std::this_thread::get_id());
+                  wire().looked.notify_all();
+                }
                 std::deque<Sent>& mine = wire().messages[Me];
                 if (mine.empty()) {
                   return 0;
@@ -69,6 +83,10 @@ mpi::Transport fakeTransport() {
           .receive = [](void* message, void* to, std::size_t bytes) -> void* {
             const std::unique_ptr<Sent> found(static_cast<Sent*>(message));
             std::memcpy(to, found->bytes.data(), bytes);
+            if (Me == 0) {
+              const std::scoped_lock lock(wire().mutex);
+              wire().receiver = std::this_thread::get_id();
+            }
             return &received;
           },
           .test = [](void* asked) { return Me == 0 && asked == &request && wire().stuck ? 0 : 1; },
@@ -82,6 +100,8 @@ struct Offices {
     wire().messages = {};
     wire().sizes = {};
     wire().stuck = false;
+    wire().breaks = false;
+    wire().lookers = {};
     ranks[0] = std::make_unique<PostOffice>(transports[0], 0, 2, timeout);
     ranks[1] = std::make_unique<PostOffice>(transports[1], 1, 2, timeout);
   }
@@ -171,6 +191,24 @@ TEST(PostOffice, EachOfManyThreadsGetsItsMessagesInOrder) {
   EXPECT_TRUE(wire().messages[1].empty());
 }
 
+TEST(PostOffice, WhoWaitsReceivesItsMessageItself) {
+  const Offices offices(kLong);
+  introduce(offices);
+  std::thread waits([&] {
+    EXPECT_EQ(offices.ranks[0]->take({1, 0, 5}, kLong), bytesOf(7));
+    const std::scoped_lock lock(wire().mutex);
+    EXPECT_EQ(wire().receiver, std::this_thread::get_id());
+  });
+  {
+    std::unique_lock lock(wire().mutex);
+    EXPECT_TRUE(wire().looked.wait_for(lock, kLong, [&] {
+      return wire().lookers.contains(waits.get_id());
+    })) << "the office looks after messages for those who wait";
+  }
+  offices.ranks[1]->post(0, 0, 5, bytesOf(7));
+  waits.join();
+}
+
 TEST(PostOffice, LongMessagesAreCutForThoseWhoCannotBeRung) {
   const Offices offices(kLong);
   const auto sizesOf = [&](std::size_t bytes) {
@@ -190,6 +228,42 @@ TEST(PostOffice, LongMessagesAreCutForThoseWhoCannotBeRung) {
   EXPECT_THAT(sizesOf(150'000), ::testing::ElementsAre(61'440, 61'440, 27'120));
   introduce(offices);
   EXPECT_THAT(sizesOf(150'000), ::testing::ElementsAre(150'000));
+}
+
+/// As rank 1 would send it, without a body.
+void arrive(const MailHeader& header) {
+  const auto* begin = reinterpret_cast<const std::byte*>(&header);
+  const std::scoped_lock lock(wire().mutex);
+  wire().messages[0].push_back({1, {begin, begin + sizeof(header)}});
+}
+
+TEST(PostOffice, AMessageThatHasNoRoomEndsTheWaitsOfAllRanks) {
+  const Offices offices(kLong);
+  introduce(offices);
+  arrive({.kind = MailKind::Data, .number = 5, .bytes = std::int64_t{1} << 60});
+  arrive({.kind = MailKind::Data, .number = 6, .bytes = 0, .inlined = 1});  // of its body
+  const auto errorOf = [&](std::size_t rank) {
+    const auto other = static_cast<std::int32_t>(1 - rank);
+    return testing::messageOf<DeviceError>([&] {
+      offices.ranks[rank]->take({other, 0, 5}, kLong);
+    });
+  };
+  const char* const reason = "no memory for a message of 1152921504606846976 bytes from rank 1";
+  EXPECT_THAT(errorOf(0), HasSubstr(reason));
+  EXPECT_THAT(errorOf(1), HasSubstr(reason));
+  EXPECT_FALSE(offices.ranks[0]->inbox().has({1, 0, 6}));
+}
+
+/// Nobody waits at rank 0, whose thread is at the desk.
+TEST(PostOffice, WhatGoesWrongAtTheDeskOfTheOfficeIsHeard) {
+  const Offices offices(kLong);
+  introduce(offices);
+  wire().breaks = true;
+  EXPECT_THAT(
+      testing::messageOf<DeviceError>([&] {
+        offices.ranks[1]->inbox().take({0, 0, 5}, 1, kLong);
+      }),
+      AllOf(HasSubstr("rank 0 cannot look after its messages"), HasSubstr("the wire is broken")));
 }
 
 TEST(PostOffice, AWaitHasADeadlineAlsoAtTheDesk) {

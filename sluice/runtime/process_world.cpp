@@ -154,10 +154,13 @@ class WorldCommunicator final : public Communicator {
   void doPost(std::int32_t to, std::int64_t number, MessageBytes bytes) override {
     office_.post(to, context_, number, std::move(bytes));
   }
-  MessageBytes doTake(std::int32_t from,
-                      std::int64_t number,
-                      std::chrono::milliseconds patience) override {
-    return office_.take({from, context_, number}, patience);
+  bool doAwait(std::int32_t from, std::int64_t number, std::chrono::milliseconds atMost) override {
+    return office_.await({from, context_, number}, atMost);
+  }
+  MessageBytes doFetch(std::int32_t from,
+                       std::int64_t number,
+                       std::chrono::milliseconds patience) override {
+    return office_.inbox().fetch({from, context_, number}, rank(), patience);
   }
   bool doHas(std::int32_t from, std::int64_t number) override {
     return office_.inbox().has({from, context_, number});

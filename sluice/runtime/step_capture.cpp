@@ -261,17 +261,24 @@ StepCapture* StepCaptures::find(const StepJob& job, std::uint64_t generation) {
   if (refused_ || !isShort || !canBeCaptured(job)) {
     return nullptr;
   }
-  if (capture_ == nullptr) {
-    try {
+  try {
+    if (capture_ == nullptr) {
       capture_ = StepCapture::record(job);
-    } catch (const DeviceError& error) {
-      log::debug("engine", "a step is not captured: {}", error.what());
-    } catch (const OutOfMemory& error) {  // a step needs less memory without
-      log::debug("engine", "a step is not captured: {}", error.what());
+      refused_ = capture_ == nullptr;
     }
-    refused_ = capture_ == nullptr;
+    return capture_ != nullptr && capture_->adapt(job) ? capture_.get() : nullptr;
+  } catch (const DeviceError& error) {
+    refuse(error);
+  } catch (const OutOfMemory& error) {  // a step needs less memory without
+    refuse(error);
   }
-  return capture_ != nullptr && capture_->adapt(job) ? capture_.get() : nullptr;
+  return nullptr;
+}
+
+void StepCaptures::refuse(const Error& why) {
+  log::warn("engine", "steps are not captured as a whole: {}", why.what());
+  capture_ = nullptr;
+  refused_ = true;
 }
 
 }  // namespace sluice::runtime

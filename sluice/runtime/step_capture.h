@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "sluice/base/error.h"
 #include "sluice/device/device.h"
 #include "sluice/runtime/step_job.h"
 
@@ -75,10 +76,12 @@ class StepCaptures {
   std::size_t count() const { return capture_ == nullptr ? 0 : 1; }
 
  private:
+  void refuse(const Error& why);
+
   std::unique_ptr<StepCapture> capture_;
   std::uint64_t generation_ = 0;  // of the captured addresses
   std::int64_t last_ = -1;        // negative: there was no step yet
-  bool refused_ = false;          // recording has failed: it is not tried again
+  bool refused_ = false;          // it has failed: it is not tried again
 };
 
 }  // namespace sluice::runtime

@@ -266,6 +266,70 @@ TEST(StepCapture, FollowsInputsAndOutputsThatDevicesHave) {
   }
 }
 
+/// A far device whose captures cannot be told where inputs and outputs are.
+class RigidDevice final : public device::Device {
+ public:
+  explicit RigidDevice(std::unique_ptr<device::Device> own) : own_(std::move(own)) {}
+  const device::DeviceInfo& info() const override { return own_->info(); }
+  const device::KernelTable& kernels() const override { return own_->kernels(); }
+  std::unique_ptr<device::Queue> makeQueue() override { return own_->makeQueue(); }
+  std::unique_ptr<device::Event> makeEvent() override { return own_->makeEvent(); }
+
+  int recorded = 0;
+
+ private:
+  struct Rigid : device::Capture {
+    void doRedirect(device::Address, device::Address) override {
+      raise<DeviceError>("the addresses of a capture cannot be changed");
+    }
+  };
+  std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {
+    return own_->allocate(bytes);
+  }
+  std::unique_ptr<device::Memory> doAllocatePinned(std::size_t bytes) override {
+    return own_->allocatePinned(bytes);
+  }
+  std::unique_ptr<device::Executable> doPrepare(
+      std::span<const device::KernelCall> calls) override {
+    return own_->prepare(calls);
+  }
+  std::unique_ptr<device::Capture> doRecord(std::span<device::Queue* const> queues,
+                                            const ir::RunInfo& run,
+                                            FunctionRef<void()> give) override {
+    ++recorded;
+    static_cast<void>(own_->record(queues, run, give));
+    return std::make_unique<Rigid>();
+  }
+
+  std::unique_ptr<device::Device> own_;
+};
+
+TEST(StepCapture, GoesOnWithoutOneThatCannotFollow) {
+  const ir::Graph graph = chainModel({.blocks = 1, .training = false});
+  const ChainRun run{.deviceOfStage = {0}, .microBatches = 2};
+  Group cpu(1);
+  const auto plain = cpu.load(cpu.lower(graph, run));
+  auto owned = std::make_unique<RigidDevice>(devices::makeDevice({.name = {.kind = "far"}}));
+  const RigidDevice& rigid = *owned;
+  std::vector<std::unique_ptr<device::Device>> all;
+  all.push_back(std::move(owned));
+  Group far(std::move(all));
+  const auto captured = far.load(far.lower(graph, run));
+  const auto inputs = inputsOf(graph, 4);
+  const MapSink expected = step(cpu, *plain, inputs);
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 4; ++i) {
+    PlacedStep placed(far, inputs);
+    placed.run(far, *captured, 2);
+    placed.expectOutputs(expected);
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("steps are not captured as a whole"));
+  EXPECT_EQ(said.find("not captured", said.find("not captured") + 1), std::string::npos) << "once";
+  EXPECT_EQ(rigid.recorded, 1);
+  EXPECT_FALSE(captured->isStepCaptured());
+}
+
 /// Two ports at one address could not be told apart when they move.
 TEST(StepCapture, LeavesOutPlacesThatAreTheSame) {
   ir::Graph graph("sum");

@@ -1,6 +1,7 @@
 // What a CUDA device promises besides right kernels: memory, order, stamps and errors.
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -201,6 +202,21 @@ TEST(CudaQueue, StampsPinnedMemoryAndAnyOther) {
     EXPECT_GT(stamp->time.load(), before - kSkew);
     EXPECT_LT(stamp->time.load(), device::steadyNanoseconds() + kSkew);
   }
+}
+
+/// The function of the host has its data for one call, and a capture would call it again.
+TEST(CudaQueue, RecordsNoStampThatTheHostWrites) {
+  ::setenv("SLUICE_CUDA_WHOLE_STEPS", "1", 1);
+  const auto gpu = makeCudaDevice();
+  const auto queue = gpu->makeQueue();
+  ::unsetenv("SLUICE_CUDA_WHOLE_STEPS");
+  std::array<device::Queue*, 1> all = {queue.get()};
+  Stamp slow;
+  EXPECT_THAT(messageOf<DeviceError>([&] { gpu->record(all, {}, [&] { queue->stamp(slow, 7); }); }),
+              HasSubstr("a stamp can be recorded in page-locked memory"));
+  queue->stamp(slow, 7);
+  queue->finish();
+  EXPECT_EQ(slow.number.load(), 7);
 }
 
 TEST(CudaQueue, EndsWhenTheStepIsGivenUp) {

@@ -130,6 +130,14 @@ def says_it_once(sluice, worker):
     assert len(re.findall("failed: ", err)) == 1 and "ranks 0 to 3: failed: " in err, err
 
 
+def waits_are_cancelled(sluice, worker):
+    """A call that waits for a process that does other work ends when it is cancelled, and the others hear so."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, out, err = ended(launch(sluice, ["-n", "2", worker, folder, "0", "cancel"]))
+    assert "rank 0: error: Cancelled: the call was cancelled" in out, (code, out, err)
+    assert re.search("rank 1: error: .*rank 0, at a number, has ended: .*cancelled", out), (code, out, err)
+
+
 def other_failures(sluice):
     """Of programs that are not there or fail, and of hosts that are not there."""
     code, out, err = ended(launch(sluice, ["-n", "2", "sh", "-c", "echo said; exit 3"]))
@@ -226,12 +234,29 @@ def is_ended(sluice):
     assert "done" not in signalled(sluice, "echo begins; sleep 1000; echo done", [signal.SIGTERM], 143)
 
 
+def ends_unread(sluice, merged):
+    """As `sluice launch ... | head -1`: once nobody reads, all ranks are asked to end, and nothing is left."""
+    mark = f"sluice-{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
+    writes = "trap 'exit 0' TERM; while :; do echo goes on; echo goes on >&2; sleep 0.1; done"
+    process = subprocess.Popen([sluice, "launch", "-n", "2", "sh", "-c", writes], env=dict(ENVIRONMENT, MARK=mark),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merged else subprocess.DEVNULL)
+    process.stdout.readline()
+    process.stdout.close()
+    code = process.wait(LIMIT)
+    assert code == 128 + signal.SIGPIPE, code
+    until = time.monotonic() + LIMIT
+    while left_of(mark):
+        assert time.monotonic() < until, left_of(mark)
+        time.sleep(0.05)
+
+
 def end_when_asked(sluice):
     """Ctrl-C at any moment ends all ranks, asks each program once, and gives it the time that it needs. The cases,
     for each of which nothing may be left."""
     deaf = "trap '' INT TERM HUP; echo begins; while :; do sleep 0.1; done"
     return [partial(has_its_time, sluice, True), partial(has_its_time, sluice, False), partial(is_ended, sluice),
             partial(signalled, sluice, deaf, [signal.SIGHUP, signal.SIGTERM], 129),
+            partial(ends_unread, sluice, False), partial(ends_unread, sluice, True),
             # Before anything has begun.
             *(partial(signalled, sluice, "sleep 1000", [signal.SIGTERM], 143, awaited=None, terminal=terminal)
               for terminal in (True, False)),
@@ -264,6 +289,7 @@ def main():
         goes_on_with_fewer(sluice, worker)
         one_report(sluice, worker)
         says_it_once(sluice, worker)
+        waits_are_cancelled(sluice, worker)
         other_failures(sluice)
         bad_environments(worker)
         side_by_side([partial(nothing_lasts_for_ever, sluice), *end_when_asked(sluice)])

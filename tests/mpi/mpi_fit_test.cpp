@@ -33,8 +33,12 @@ struct Training {
 
   FitResult run(FitOptions fitting, std::int64_t samples = 64) {
     auto model = trainingModel(net, options, optim::AdamW(0.01));
-    DataLoader loader(
-        options, data::tensorDataset(testing::makeInputs(ResidualMlp::inputs(), 0, samples)), 1);
+    DataLoader loader(options,
+                      data::tensorDataset(testing::makeInputs(ResidualMlp::inputs(), 0, samples)),
+                      batchSize);
+    for (std::int64_t i = 0; i < taken; ++i) {
+      loader.next();
+    }
     fitting.progress = false;
     FitResult result = fit(model, loader, fitting);
     updates = model.updates();
@@ -45,6 +49,8 @@ struct Training {
 
   ResidualMlp net;
   Options options;
+  std::int64_t batchSize = 1;
+  std::int64_t taken = 0;  // batches, before fit
   std::int64_t updates = 0;
 };
 
@@ -99,6 +105,17 @@ TEST(MpiFit, RefusesToBeginWithOtherStepsThanOtherProcesses) {
               HasSubstr("the first epoch is 1 in one process and 4 in another"));
   EXPECT_THAT(refusal({.epochs = 5}, last ? 40 : 64),
               HasSubstr("the number of steps in an epoch is 80 in one process and 128 in another"));
+  const auto refusalOf = [](std::int64_t batchSize, std::int64_t taken) {
+    Training training(true);
+    training.batchSize = batchSize;
+    training.taken = taken;
+    return testing::messageOf<InvalidArgument>([&] { training.run({.epochs = 1}); });
+  };
+  EXPECT_THAT(refusalOf(1, last ? 3 : 0),
+              HasSubstr("the loader's first step in the epoch is 0 in one process and 3 in"));
+  EXPECT_THAT(refusalOf(last ? 1000 : 1, 0),
+              HasSubstr("the number of steps in an epoch is 0 in one process and 128 in another"));
+  EXPECT_THAT(refusalOf(1000, 0), HasSubstr("the loader delivers no batch"));
 }
 
 }  // namespace

@@ -353,6 +353,10 @@ void CudaQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock
     launchTool(context_.tools.stamp, 1, 1, stream_, mapped, number, context_.clockOffset);
     return;
   }
+  if (recording_) {  // the host's function has its data for one call
+    raise<DeviceError>(
+        "a stamp can be recorded in page-locked memory and with the monotonic clock only");
+  }
   auto work = std::make_unique<HostStamp>(HostStamp{stamp, number, clock});
   check(cudaLaunchHostFunc(stream_, writeStamp, work.get()), "cudaLaunchHostFunc");
   static_cast<void>(work.release());  // the function has it now

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include <cuda_runtime_api.h>
@@ -163,19 +164,25 @@ class Group final : public device::PeerGroup {
   Comm comm_ = nullptr;  // null: it was given up
 };
 
+/// The name that no other GPU has.
+std::string placeOf(int gpu) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+  std::string text;
+  for (const char byte : properties.uuid.bytes) {
+    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  }
+  return text;
+}
+
 class Port final : public device::PeerPort {
  public:
   explicit Port(int gpu) : gpu_(gpu) {}
 
  private:
   std::string place() const override {
-    cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, gpu_), "cudaGetDeviceProperties");
-    std::string text;
-    for (const char byte : properties.uuid.bytes) {
-      text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-    }
-    return text;
+    std::call_once(isKnown_, [this] { place_ = placeOf(gpu_); });
+    return place_;
   }
 
   Invitation invite() override {
@@ -211,6 +218,8 @@ class Port final : public device::PeerPort {
   }
 
   int gpu_;
+  mutable std::once_flag isKnown_;  // asking the driver takes longer than a copy
+  mutable std::string place_;
 };
 
 }  // namespace

@@ -97,26 +97,28 @@ class RecordingQueues {
  public:
   RecordingQueues(std::span<device::Queue* const> queues, FarRecording& recording)
       : queues_(queues) {
-    tell(&recording);
+    for (std::size_t q = 0; q < queues.size(); ++q) {
+      auto* const queue = static_cast<FarQueue*>(queues[q]);
+      recording.parts()[q].queue = queue;
+      queue->recordInto(&recording, q);
+    }
   }
-  ~RecordingQueues() { tell(nullptr); }
+  ~RecordingQueues() {
+    for (device::Queue* const queue : queues_) {
+      static_cast<FarQueue*>(queue)->recordInto(nullptr);
+    }
+  }
   RecordingQueues(const RecordingQueues&) = delete;
   RecordingQueues& operator=(const RecordingQueues&) = delete;
 
  private:
-  void tell(FarRecording* recording) const {
-    for (device::Queue* const queue : queues_) {
-      static_cast<FarQueue*>(queue)->recordInto(recording);
-    }
-  }
-
   std::span<device::Queue* const> queues_;
 };
 
 std::unique_ptr<device::Capture> FarDevice::doRecord(std::span<device::Queue* const> queues,
                                                      const ir::RunInfo& run,
                                                      FunctionRef<void()> give) {
-  auto recording = std::make_unique<FarRecording>(run);
+  auto recording = std::make_unique<FarRecording>(run, queues.size());
   const RecordingQueues all(queues, *recording);
   give();
   return recording;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -284,6 +286,83 @@ TEST(FarQueue, PassesOverWhatFollowsAFailureAndIsAsNewAfterwards) {
   first->stamp(before, 2);
   first->finish();
   EXPECT_EQ(before.number.load(), 2);
+}
+
+/// Notes the threads that call it.
+std::mutex stampersMutex;
+std::set<std::thread::id> stampers;
+std::int64_t noteThread() {
+  const std::scoped_lock lock(stampersMutex);
+  stampers.insert(std::this_thread::get_id());
+  return countCalls();
+}
+
+/// Two queues that hand bytes to and fro, recorded.
+struct HandedOver {
+  HandedOver() {
+    for (const auto& queue : {first.get(), second.get()}) {
+      queue->useClock(noteThread);
+      queue->stopWhen(&stop);
+    }
+    std::array<device::Queue*, 2> both = {first.get(), second.get()};
+    capture = device->record(both, {}, [&] {
+      first->copy(at(1), at(0), kBytes);
+      first->record(*to);
+      second->wait(*to);
+      second->copy(at(2), at(1), kBytes);
+      second->stamp(stamps[1], 1);
+      second->record(*fro);
+      first->wait(*fro);
+      first->copy(at(3), at(2), kBytes);
+      first->stamp(stamps[0], 1);
+    });
+  }
+  Address at(std::size_t place) const { return memory->at(place * kBytes); }
+  std::vector<float> replayed(float begin) {
+    std::vector<float> values = counting(begin);
+    device::copyIn(*first, at(0), values.data(), kBytes);
+    first->replay(*capture);
+    device::copyOut(*first, values.data(), at(3), kBytes);
+    return values;
+  }
+
+  std::unique_ptr<device::Device> device = makeFarDevice();
+  std::unique_ptr<device::Memory> memory = device->allocate(4 * kBytes);
+  std::unique_ptr<device::Queue> first = device->makeQueue();
+  std::unique_ptr<device::Queue> second = device->makeQueue();
+  std::unique_ptr<device::Event> to = device->makeEvent();
+  std::unique_ptr<device::Event> fro = device->makeEvent();
+  std::array<Stamp, 2> stamps;
+  std::atomic<bool> stop{false};
+  std::unique_ptr<device::Capture> capture;
+};
+
+TEST(FarQueue, ReplaysWhatSeveralQueuesWereGivenInTheThreadOfEach) {
+  HandedOver recorded;
+  stampers.clear();
+  for (int i = 0; i < 200; ++i) {
+    const auto begin = static_cast<float>(i);
+    ASSERT_EQ(recorded.replayed(begin), counting(begin));
+  }
+  EXPECT_EQ(stampers.size(), 2U);
+}
+
+TEST(FarQueue, AReplayThatIsStoppedEndsInAllQueues) {
+  HandedOver recorded;
+  recorded.stop = true;
+  recorded.first->replay(*recorded.capture);
+  EXPECT_THROW(recorded.first->finish(), Cancelled);
+  recorded.second->finish();
+  recorded.first->stamp(recorded.stamps[0], 1);  // fails
+  recorded.first->replay(*recorded.capture);     // is passed over
+  EXPECT_THROW(recorded.first->finish(), Cancelled);
+  recorded.second->finish();
+  recorded.second->stamp(recorded.stamps[0], 1);
+  recorded.first->replay(*recorded.capture);
+  EXPECT_THROW(recorded.first->finish(), Cancelled);
+  EXPECT_THROW(recorded.second->finish(), Cancelled);
+  recorded.stop = false;
+  EXPECT_EQ(recorded.replayed(3), counting(3));
 }
 
 TEST(FarQueue, KeepsAnyNumberOfCommands) {

@@ -69,26 +69,6 @@ FarCapture::FarCapture(FarSegment& segment, std::span<const device::Address> buf
   findBuffers(kernels_, buffers, pointers_);
 }
 
-ir::RunInfo FarRecording::moved(const ir::RunInfo& told, const ir::RunInfo& now) const {
-  return {.seed = now.seed,
-          .microBatch = now.microBatch + told.microBatch - from_.microBatch,
-          .microBatchInRound = told.microBatchInRound,
-          .replica = told.replica};
-}
-
-device::Address FarRecording::placed(device::Address recorded) const {
-  const auto found = places_.find({recorded.memory, recorded.offset});
-  return found == places_.end() ? recorded : found->second;
-}
-
-std::vector<OrderCheck::Use> FarRecording::uses() const {
-  std::vector<OrderCheck::Use> uses = uses_;
-  for (OrderCheck::Use& use : uses) {
-    use.at = placed(use.at);
-  }
-  return uses;
-}
-
 bool Progress::await(std::int64_t number, std::chrono::milliseconds atMost) const {
   if (isDone(number)) {
     return true;
@@ -185,8 +165,9 @@ void FarQueue::check(std::string_view command, std::span<const OrderCheck::Use> 
   }
 }
 
-void FarQueue::recordInto(FarRecording* recording) {
+void FarQueue::recordInto(FarRecording* recording, std::size_t part) {
   recording_ = recording;
+  part_ = part;
   if (recording == nullptr && check_ != nullptr) {
     check_->finish(numberInCheck_);
   }
@@ -208,7 +189,7 @@ FarQueue::~FarQueue() {
 
 void FarQueue::enqueue(Kind kind, FunctionRef<void(Command&)> describe) {
   if (recording_ != nullptr) {
-    Command& command = recording_->add();
+    Command& command = recording_->parts()[part_].commands.emplace_back();
     command.kind = kind;
     describe(command);
     return;
@@ -258,7 +239,15 @@ void FarQueue::doSetRun(const ir::RunInfo& info) {
 void FarQueue::doReplay(device::Capture& capture) {
   if (auto* const all = dynamic_cast<FarRecording*>(&capture)) {
     check("recorded work", all->uses());
-    enqueue(Kind::ReplayAll, [&](Command& command) { command.recording = all; });
+    const std::vector<FarRecording::Part>& parts = all->parts();
+    const auto leader = std::ranges::find(parts, this, &FarRecording::Part::queue) - parts.begin();
+    const auto replay = std::make_shared<FarReplay>(*all, static_cast<std::size_t>(leader));
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      parts[part].queue->enqueue(Kind::ReplayPart, [&](Command& command) {
+        command.replay = replay;
+        command.part = part;
+      });
+    }
     return;
   }
   auto& captured = static_cast<FarCapture&>(capture);
@@ -304,16 +293,32 @@ void FarQueue::doSum(device::Address to,
 
 void FarQueue::doRecord(device::Event& event) {
   const std::scoped_lock lock(mutex_);
-  // What is recorded runs in the order in which it is given, so that nobody waits for its events.
-  const std::int64_t number = recording_ == nullptr ? accepted_ : 0;
-  static_cast<FarEvent&>(event).set(
-      {progress_, number, check_ == nullptr ? nullptr : check_->record(numberInCheck_), check_});
+  FarEvent::Place place{progress_,
+                        accepted_,
+                        check_ == nullptr ? nullptr : check_->record(numberInCheck_),
+                        check_,
+                        recording_ == nullptr ? 0 : recording_->serial(),
+                        part_};
+  if (recording_ != nullptr) {  // only what is recorded waits for it
+    place.number = 0;
+    place.numberInPart = std::ssize(recording_->parts()[part_].commands);
+  }
+  static_cast<FarEvent&>(event).set(place);
 }
 
 void FarQueue::doWait(const device::Event& event) {
   const FarEvent::Place place = static_cast<const FarEvent&>(event).place();
   if (check_ != nullptr && place.known != nullptr) {
     check_->wait(numberInCheck_, *place.known);
+  }
+  if (recording_ != nullptr && place.recording == recording_->serial()) {
+    if (place.part != part_) {
+      enqueue(Kind::Wait, [&](Command& command) {
+        command.part = place.part;
+        command.number = place.numberInPart;
+      });
+    }
+    return;
   }
   if (!place.queue->isDone(place.number) || place.queue->hasFailedWithin(place.number)) {
     enqueue(Kind::Wait, [&](Command& command) { command.place = place; });
@@ -366,6 +371,8 @@ void FarQueue::work() {
     try {
       if (!progress_->hasFailed()) {
         execute(command);
+      } else if (command.kind == Kind::ReplayPart) {
+        passOver(command);
       }
     } catch (...) {
       progress_->fail(std::current_exception(), next);
@@ -380,7 +387,7 @@ void FarQueue::work() {
 }
 
 void FarQueue::execute(Command& command) {
-  if (isStopped() && command.kind != Kind::Nothing) {
+  if (isStopped() && command.kind != Kind::Nothing && command.kind != Kind::ReplayPart) {
     raise<Cancelled>("the step was given up");
   }
   switch (command.kind) {
@@ -396,8 +403,9 @@ void FarQueue::execute(Command& command) {
     case Kind::Replay:
       launch(command.capture->kernels(), command.capture->pointers());
       break;
-    case Kind::ReplayAll:
-      replayAll(*command.recording);
+    case Kind::ReplayPart:
+      replayPart(*command.replay, command.part);
+      command.replay = nullptr;
       break;
     case Kind::Copy:
       move(command.to, command.from, command.bytes);
@@ -423,18 +431,60 @@ void FarQueue::execute(Command& command) {
   }
 }
 
-void FarQueue::replayAll(FarRecording& recording) {
-  const ir::RunInfo now = run_;
-  for (Command& command : recording.commands()) {
+/// After a failure of this queue.
+void FarQueue::passOver(Command& part) {
+  const std::shared_ptr<FarReplay> replay = std::move(part.replay);
+  if (replay->isLeader(part.part)) {
+    replay->giveUp();
+  } else {
+    replay->fail(progress_->failure());
+    replay->leave();
+  }
+}
+
+/// What a part throws is thrown by the leader.
+void FarQueue::replayPart(FarReplay& replay, std::size_t part) {
+  ir::RunInfo now = run_;
+  if (replay.isLeader(part)) {
+    replay.begin(now);
+  } else if (!replay.awaitBegin(now)) {
+    return;
+  }
+  const ir::RunInfo before = run_;
+  try {
+    run_ = now;
+    replayCommands(replay, part, now);
+  } catch (...) {
+    replay.fail(std::current_exception());
+  }
+  run_ = before;
+  replay.leave();
+  if (replay.isLeader(part)) {
+    replay.finish();
+  }
+}
+
+void FarQueue::replayCommands(FarReplay& replay, std::size_t part, const ir::RunInfo& now) {
+  FarRecording& recording = replay.recording();
+  std::int64_t done = 0;
+  if (isStopped()) {
+    raise<Cancelled>("the step was given up");
+  }
+  for (Command& command : recording.parts()[part].commands) {
+    if (replay.hasFailed()) {
+      return;
+    }
     if (command.kind == Kind::SetRun) {
       run_ = recording.moved(command.info, now);
     } else if (command.kind == Kind::Copy) {
       move(recording.placed(command.to), recording.placed(command.from), command.bytes);
-    } else {
+    } else if (command.kind != Kind::Wait) {
       execute(command);
+    } else if (!replay.await(command.part, command.number)) {
+      return;
     }
+    replay.advance(part, ++done);
   }
-  run_ = now;
 }
 
 void FarQueue::move(device::Address to, device::Address from, std::size_t bytes) const {

@@ -58,6 +58,9 @@ class FarEvent final : public device::Event {
     std::int64_t number = 0;
     std::shared_ptr<const OrderCheck::Known> known = nullptr;  // null: nothing is checked
     std::shared_ptr<OrderCheck> check = nullptr;
+    std::int64_t recording = 0;  // its serial number; 0: the queue was not recording
+    std::size_t part = 0;        // of the recording
+    std::int64_t numberInPart = 0;
   };
   Place place() const;
   void set(const Place& place);
@@ -88,8 +91,6 @@ class FarSegment final : public device::Executable {
   std::map<std::int32_t, BufferUse> uses_;
 };
 
-class FarRecording;
-
 /// The kernels of a segment, with the addresses of their buffers for the device's threads.
 class FarCapture final : public device::Capture {
  public:
@@ -110,12 +111,14 @@ struct FarLinks {
   device::Link peer;
 };
 
+class FarReplay;
+
 struct FarCommand {
   enum class Kind : std::uint8_t {
     SetRun,
     Launch,
     Replay,
-    ReplayAll,
+    ReplayPart,
     Copy,
     Fill,
     Sum,
@@ -126,7 +129,8 @@ struct FarCommand {
   Kind kind = Kind::Nothing;
   FarSegment* segment = nullptr;
   FarCapture* capture = nullptr;
-  FarRecording* recording = nullptr;
+  std::shared_ptr<FarReplay> replay;
+  std::size_t part = 0;                  // of a replay; waited for, if it is a wait while recording
   std::vector<device::Address> buffers;  // of a launch, or the terms of a sum
   ir::RunInfo info;
   device::Address to;
@@ -134,23 +138,30 @@ struct FarCommand {
   std::size_t bytes = 0;
   std::byte value{0};
   DType type = DType::F32;
-  std::int64_t number = 0;  // of elements, or of a stamp
+  std::int64_t number = 0;  // of elements, of a stamp, or of commands of the part
   FarEvent::Place place;
   device::Stamp* stamp = nullptr;
   device::Clock clock = nullptr;
 };
 
-/// The commands that several queues were given, in one order that keeps theirs.
+class FarQueue;
+
+/// The commands that several queues were given: a part for each, with its waits for others.
 class FarRecording final : public device::Capture {
  public:
-  explicit FarRecording(const ir::RunInfo& from) : from_(from) {}
-  /// The next command, to be filled in.
-  FarCommand& add() { return commands_.emplace_back(); }
+  FarRecording(const ir::RunInfo& from, std::size_t parts) : from_(from), parts_(parts) {}
+
+  struct Part {
+    FarQueue* queue = nullptr;
+    std::vector<FarCommand> commands;
+  };
+  std::vector<Part>& parts() { return parts_; }
+  /// No other recording has it.
+  std::int64_t serial() const { return serial_; }
   /// Notes uses for the check of whoever replays.
   void note(std::span<const OrderCheck::Use> uses) {
     uses_.insert(uses_.end(), uses.begin(), uses.end());
   }
-  std::vector<FarCommand>& commands() { return commands_; }
   /// Of the next replay.
   std::vector<OrderCheck::Use> uses() const;
   /// Where a replay copies from or to what was recorded.
@@ -163,10 +174,56 @@ class FarRecording final : public device::Capture {
     places_[{recorded.memory, recorded.offset}] = now;
   }
 
+  static std::int64_t nextSerial();
+
+  std::int64_t serial_ = nextSerial();
   ir::RunInfo from_;
-  std::vector<FarCommand> commands_;
+  std::vector<Part> parts_;
   std::vector<OrderCheck::Use> uses_;
   std::map<std::pair<const device::Memory*, std::size_t>, device::Address> places_;  // redirected
+};
+
+/// One replay of a recording, for the queues that run its parts. The leader is the queue that was
+/// given the replay: no part begins before it has come that far, and it goes on after all parts.
+class FarReplay {
+ public:
+  FarReplay(FarRecording& recording, std::size_t leader)
+      : recording_(recording), leader_(leader), done_(recording.parts().size()) {}
+
+  FarRecording& recording() const { return recording_; }
+  bool isLeader(std::size_t part) const { return part == leader_; }
+  /// By the leader, with the numbers of its run.
+  void begin(const ir::RunInfo& now);
+  /// By the leader, which has failed: nothing will be run.
+  void giveUp();
+  /// By the other parts: waits for the leader; false: it has given up.
+  bool awaitBegin(ir::RunInfo& now);
+
+  /// Commands of a part that are done.
+  void advance(std::size_t part, std::int64_t number);
+  /// Waits for as many; false: some part has failed.
+  bool await(std::size_t part, std::int64_t number);
+  /// Ends all parts; the first failure counts.
+  void fail(std::exception_ptr error);
+  bool hasFailed() const { return failed_.load(); }
+  /// By the leader: waits for all parts and throws the failure, if there is one.
+  void finish();
+  /// The part touches the recording no more.
+  void leave();
+
+ private:
+  enum class State : std::uint8_t { Given, Begun, GivenUp };
+
+  FarRecording& recording_;
+  std::size_t leader_;
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;  // guards all below
+  std::condition_variable moved_;
+  State state_ = State::Given;
+  ir::RunInfo now_;
+  std::vector<std::int64_t> done_;  // commands by part
+  std::size_t left_ = 0;            // parts that have ended
+  std::exception_ptr failure_;
 };
 
 class FarQueue final : public device::Queue {
@@ -181,9 +238,9 @@ class FarQueue final : public device::Queue {
   FarQueue(const FarQueue&) = delete;
   FarQueue& operator=(const FarQueue&) = delete;
 
-  /// From now on commands go to the recording. Null: to the thread again, after those of the
-  /// recording for the order check.
-  void recordInto(FarRecording* recording);
+  /// From now on commands go to a part of the recording. Null: to the thread again, after those of
+  /// the recording for the order check.
+  void recordInto(FarRecording* recording, std::size_t part = 0);
 
  private:
   using Command = FarCommand;
@@ -213,8 +270,10 @@ class FarQueue final : public device::Queue {
     return ring_[static_cast<std::size_t>(number) % ring_.size()];
   }
   void work();
+  void passOver(Command& part);
   void execute(Command& command);
-  void replayAll(FarRecording& recording);
+  void replayPart(FarReplay& replay, std::size_t part);
+  void replayCommands(FarReplay& replay, std::size_t part, const ir::RunInfo& now);
   void launch(cpu::CpuSegment& segment, std::span<std::byte* const> pointers);
   void move(device::Address to, device::Address from, std::size_t bytes) const;
   void sum(Command& command);
@@ -226,6 +285,7 @@ class FarQueue final : public device::Queue {
   std::shared_ptr<OrderCheck> check_;
   std::size_t numberInCheck_ = 0;
   FarRecording* recording_ = nullptr;  // null: commands are run
+  std::size_t part_ = 0;               // of the recording
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   ir::RunInfo run_;  // as of the command that the thread runs
   std::vector<std::byte*> pointers_;
