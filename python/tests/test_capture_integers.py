@@ -1,0 +1,73 @@
+"""Element-wise functions of integers and truth values, at the ends of their types, against torch."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from capture_support import run  # noqa: E402
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+NUMBERS = [1, 3, -1, 200, 256, 1000, 40000, True, 0.5]  # of which few fit into all types
+
+
+def ends(dtype):
+    info = torch.iinfo(dtype)
+    near = [v for v in (-7, -1, 0, 1, 3, 100) if v >= info.min]
+    return torch.tensor([[info.min, info.min + 1, *near, info.max]], dtype=dtype)
+
+
+def same(function, *args):
+    expected, found = function(*args), run(function, *args)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected, rtol=2e-6, atol=0, equal_nan=True)
+
+
+FLOATS = {
+    "div": torch.true_divide,
+    "div_swapped": lambda x, n: n / x,
+    "xlogy": torch.xlogy,
+    "xlogy_swapped": lambda x, n: torch.xlogy(n, x),
+    "atan2": lambda x, n: torch.atan2(x, torch.as_tensor(n)),
+    "atan2_swapped": lambda x, n: torch.atan2(torch.as_tensor(n), x),
+    "copysign": torch.copysign,
+    "float_power": torch.float_power,
+}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_float_of_integers_needs_no_number_that_fits(name, dtype):
+    function, x = FLOATS[name], ends(dtype)
+    if dtype is torch.int64:
+        x = x.clamp(-(2**40), 2**40)  # powers of larger ones differ in the last digits of float64
+    for number in NUMBERS:
+        same(lambda i: function(i, number), x)
+        if not isinstance(number, float):
+            same(lambda i: function(i, torch.tensor(number)), x)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_quotients_of_integers_are_rounded_down_without_leaving_the_type(dtype):
+    x = ends(dtype)
+    divisors = [3, 7, 100] if dtype is torch.uint8 else [3, -3, 7, -100, 100]
+    for divisor in divisors:
+        same(lambda i: i // divisor, x)
+        same(lambda i: torch.div(i, divisor, rounding_mode="floor"), x)
+    y = torch.tensor(divisors, dtype=dtype)[:, None]
+    same(torch.floor_divide, x, y)
+    same(torch.floor_divide, y[:, :1].expand(-1, 2), torch.full((1, 2), 5, dtype=dtype))
+
+
+TRUTHS = torch.tensor([[False, False, True, True], [False, True, False, True]])
+EXTREMES = {
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "fmax": torch.fmax,
+    "fmin": torch.fmin,
+    "clamp": lambda x, y: torch.clamp(x, min=y),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_of_truth_values(name):
+    same(EXTREMES[name], *TRUTHS)
