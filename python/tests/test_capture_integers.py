@@ -71,3 +71,31 @@ EXTREMES = {
 @pytest.mark.parametrize("name", EXTREMES)
 def test_extremes_of_truth_values(name):
     same(EXTREMES[name], *TRUTHS)
+
+
+def also(x):
+    x &= True
+    return x
+
+
+#: Of numbers and truth values; what each gives has truth values where torch's has them.
+WITH_TRUTHS = {
+    "full": lambda x, m: (~torch.full((2, 3), True), torch.full((2,), True, dtype=torch.int32)),
+    "full_like": lambda x, m: (torch.full_like(x, True), torch.full_like(m, True), m.new_full((2,), False)),
+    "and": lambda x, m: (m & True, True & m, x.long() & True, torch.bitwise_and(m, False)),
+    "or": lambda x, m: (m | False, m.__ior__(True), torch.tensor([True, False]) | False),
+    "xor": lambda x, m: (m ^ True, torch.bitwise_xor(torch.tensor([True, False]), True)),
+    "in_place": lambda x, m: (also(x > 0), also(torch.tensor([True, False]))),
+    "where": lambda x, m: (torch.where(x > 0, m, True), torch.where(m, False, x > 1), torch.where(m, True, False)),
+    "where_of_kinds": lambda x, m: (torch.where(m, x.half(), True), torch.where(m, True, 2), torch.where(m, 1.5, False)),
+    "where_known": lambda x, m: (torch.where(torch.tensor([True, False]), True, False), torch.where(m[:2], m[:2], 1)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_TRUTHS)
+def test_truth_values_of_python_stay_truth_values(name):
+    x, mask = torch.tensor([1.0, -2.0, 3.0, 0.0]), torch.tensor([True, False, False, True])
+    expected = WITH_TRUTHS[name](x.clone(), mask.clone())
+    for found, each in zip(run(WITH_TRUTHS[name], x, mask.clone()), expected):
+        assert found.dtype == each.dtype
+        assert torch.equal(found, each)

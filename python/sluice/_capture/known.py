@@ -62,7 +62,8 @@ def run(capture, func, args, kwargs):
     targets = [each for each in targets if isinstance(each, torch.Tensor)]
     for each in targets:
         require_writable(capture, each)
-    result = func(*convert(contents, args), **convert(contents, kwargs))
+    called, args, kwargs = compat.with_truths(func, convert(contents, args), convert(contents, kwargs))
+    result = called(*args, **kwargs)
     if targets:
         for each in targets:
             capture.symbolic(each).node.storage.known_changed()
