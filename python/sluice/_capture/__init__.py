@@ -21,7 +21,8 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
   What has a gradient of its own and is written through a detached view gets none.
 - Random functions give new numbers in every run of the model; torch's seed has no influence on
   them.
-- Tensor attributes that forward sets on modules are undone afterwards; keep state in buffers.
+- What forward does to the attributes of modules, and to lists and dictionaries in them, is undone afterwards; keep
+  state in buffers.
 """
 
 import contextlib
@@ -32,6 +33,7 @@ import torch
 
 from .. import _core, args as structures
 from . import (
+    attributes,
     compat,
     composites,
     functional,
@@ -192,7 +194,7 @@ def _enter(stack, capture, module, parameters, modules):
     stack.enter_context(refused.functions(capture))
     stack.enter_context(functional.replaced())
     stack.enter_context(scopes.unchecked_distributions())
-    stack.enter_context(scopes.kept_attributes(capture, parts, names, parameters))
+    stack.enter_context(attributes.kept(capture, parts, names, parameters))
     stack.enter_context(scopes.autograd_functions(capture))
     stack.enter_context(scopes.module_calls(capture, modules, names))
     stack.enter_context(compat.BelowAutograd())

@@ -27,7 +27,9 @@ __all__ = [
     "mutable_arguments",
     "note_step",
     "overload_named",
+    "own_buffers",
     "own_parameters",
+    "own_parts",
     "pass_through",
     "schema_arguments",
     "tensor_data",
@@ -179,6 +181,16 @@ def validates_distributions():
 def own_parameters(module):
     """The dictionary of a module's own parameters."""
     return module._parameters
+
+
+def own_buffers(module):
+    """The dictionary of a module's own buffers."""
+    return module._buffers
+
+
+def own_parts(module):
+    """The dictionary of a module's own parts."""
+    return module._modules
 
 
 def gradient_functions(modules):
