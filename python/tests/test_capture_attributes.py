@@ -1,6 +1,7 @@
 """Attributes that forward changes: every capture, and the module itself afterwards, begin with those of before."""
 
 import collections
+import functools
 
 import pytest
 
@@ -142,3 +143,86 @@ def test_parts_and_buffers_that_forward_makes_are_refused_at_once(kind):
         with sluice.inferenceModel(net) as model:
             torch.testing.assert_close(model(x), expected)
             torch.testing.assert_close(model(x[:1]), expected[:1])
+
+
+@functools.lru_cache(maxsize=None)
+def causal(length):
+    return torch.full((length, length), float("-inf")).triu(1)
+
+
+POSITIONS = {}
+
+
+def positions(length):
+    if length not in POSITIONS:
+        POSITIONS[length] = torch.arange(length).float()
+    return POSITIONS[length]
+
+
+class Remembering(nn.Module):
+    """What functions outside of the module remember is known."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.layer(x + positions(4)[:4] + positions(4)[None].t()[:, 0])
+        y = y + torch.softmax(causal(4) + x[:1], 1)[0]
+        return y, y.square().mean()
+
+
+def test_what_functions_remember_of_one_capture_serves_the_next_ones_and_torch():
+    net = Remembering()
+    x = torch.rand(2, 4)
+    with sluice.trainingModel(net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1)) as training:
+        training(x)  # fills both
+        with sluice.inferenceModel(net) as inference:
+            found = inference(x)[0]
+            training(torch.rand(3, 4))
+            wider = inference(torch.cat([x, x]))[0]
+            state = {name: value.clone() for name, value in net.state_dict().items()}
+    now = net(x)[0]  # from the same caches
+    causal.cache_clear()
+    POSITIONS.clear()
+    torch.testing.assert_close(now, net(x)[0], rtol=0, atol=0)
+    net.load_state_dict(state)
+    torch.testing.assert_close(wider[:2], net(x)[0])
+    assert not torch.equal(found, wider[:2])
+
+
+def test_what_only_a_run_knows_is_not_remembered():
+    remembered = {}
+
+    class Net(nn.Module):
+        def forward(self, x):
+            if "first" not in remembered:
+                remembered["first"] = x * 2
+            return x + remembered["first"]
+
+    with sluice.inferenceModel(Net()) as model:
+        model(torch.ones(2, 2))
+        with pytest.raises(sluice.InvalidArgument, match=r"lru_cache.*test_capture_attributes\.py:\d+\)"):
+            model(torch.ones(3, 2))
+    with pytest.raises(sluice.InvalidArgument, match="lru_cache"):
+        remembered["first"] + 1
+
+
+def test_an_attribute_that_is_replaced_between_calls_is_refused():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mask = torch.ones(3)
+
+        def forward(self, x):
+            return x * self.mask
+
+    net = nn.Sequential(Masked())
+    with sluice.inferenceModel(net) as model:
+        model(torch.ones(2, 3))
+        net[0].mask = torch.ones(3)  # the same value
+        assert model(torch.ones(2, 3)).tolist() == [[1, 1, 1]] * 2
+        for other in (torch.zeros(3), torch.ones(1), None):
+            net[0].mask = other
+            with pytest.raises(sluice.InvalidArgument, match="changed or replaced.*register_buffer"):
+                model(torch.ones(2, 3))

@@ -160,7 +160,7 @@ def trace(module, spec, inputs, *, parameters, modules, training):
     """
     global _current
     capture = Capture(parameters, training)
-    symbols = [tensor.of_value(views.Storage(each), each) for each in inputs]
+    symbols = [tensor.of_value(views.Storage(capture.token, each), each) for each in inputs]
     versions = [each.node.storage for each in symbols]
     args, kwargs = spec.unflatten(symbols)
     with _lock, contextlib.ExitStack() as stack:
@@ -183,7 +183,7 @@ def _enter(stack, capture, module, parameters, modules):
     parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
     names = dict((id(m), n) for n, m in module.named_modules()) if parts else {}
     _require_plain_modules(parts, names)
-    capture.remember_memory(parts)
+    capture.remember(parts)
     stack.enter_context(torch.enable_grad())
     plain = compat.compiled_functions_run_plainly(sys.modules)
     if plain is not None:

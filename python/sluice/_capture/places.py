@@ -2,6 +2,7 @@
 
 import os
 import sys
+import weakref
 
 import torch
 
@@ -29,23 +30,37 @@ def _version(tensor):
 
 
 class Constant:
-    """A tensor from outside of the model that a capture has read, and the line that used it first."""
+    """A tensor from outside of the model that a capture has read, and the line that used it first. The attribute
+    is the module that has it, and its name there."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor, attribute=None):
         self.tensor = tensor
         self.line = user_line()
         self._version = _version(tensor)
+        self._module, self._name = (weakref.ref(attribute[0]), attribute[1]) if attribute else (None, None)
 
     def require_unchanged(self):
-        """An error if the tensor was written since: the compiled model has its old value."""
-        if _version(self.tensor) == self._version:
+        """An error if the tensor was written or replaced since: the compiled model has its old value."""
+        if _version(self.tensor) == self._version and not self._replaced():
             return
         where = f", used at {self.line}," if self.line else ""
         raise _core.InvalidArgument(
             f"a tensor {list(self.tensor.shape)} that is neither an argument nor a parameter or buffer of "
-            f"the module{where} was changed after the model was compiled, which has its old value as a "
+            f"the module{where} was changed or replaced after the model was compiled, which has its old value as a "
             "constant: register_buffer() it, or make it an argument of forward"
         )
+
+
+    def _replaced(self):
+        """Whether the attribute of the module has another value now."""
+        module = self._module() if self._module else None
+        if module is None:
+            return False
+        now, then = vars(module).get(self._name), self.tensor
+        if now is then:
+            return False
+        same_kind = isinstance(now, torch.Tensor) and (now.dtype, now.shape) == (then.dtype, then.shape)
+        return not (same_kind and torch.equal(now, then))
 
 
 def is_located(error):
