@@ -7,6 +7,8 @@ model bring it back, so that checkpoints and loops in plain torch go on where th
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from typing import Any, Callable, Dict, List
 
 import torch
@@ -18,8 +20,22 @@ from ._state import Tree
 State = Dict[str, Dict[str, Any]]
 
 
+#: The optimizers that are tied to a model.
+_linked: "weakref.WeakSet[torch.optim.Optimizer]" = weakref.WeakSet()
+
+
+def require_free(optimizer: torch.optim.Optimizer) -> None:
+    """An error if the optimizer belongs to a model: it gives the state of one."""
+    if optimizer in _linked:
+        raise _core.InvalidArgument(
+            "the optimizer is that of another model that lives, and has the state of one model: destroy() that one "
+            "first, or make an optimizer for each model, with its parameters"
+        )
+
+
 def link(optimizer: torch.optim.Optimizer, core: _core.Model, tree: Tree) -> "_Link":
     """Ties an optimizer to a model. The model takes a state over that the optimizer has."""
+    require_free(optimizer)
     kind = _OwnLink if hasattr(optimizer, "attach_state") else _TorchLink
     return kind(optimizer, core, tree)
 
@@ -33,7 +49,12 @@ class _Link:
         self.optimizer = optimizer
         self._core = core
         self._tree = tree
-        self._attach()
+        try:
+            self._attach()
+        except BaseException:
+            self.lose()
+            raise
+        _linked.add(optimizer)
 
     def _read(self) -> State:
         return _each_tensor(self._core.optimizer_state_dict(), lambda t: to_torch(t).clone())
@@ -50,7 +71,7 @@ class _Link:
 
     def lose(self) -> None:
         """Ends in a forked process, which cannot ask the devices."""
-        raise NotImplementedError
+        _linked.discard(self.optimizer)
 
 
 class _OwnLink(_Link):
@@ -64,14 +85,18 @@ class _OwnLink(_Link):
             self.optimizer.attach_state(None, None)
         except _core.RecoverableError:  # torn by a step that failed, of which the module warns
             self.optimizer.detach_state()
+        super().lose()
 
     def lose(self) -> None:
         self.optimizer.detach_state()
+        super().lose()
 
 
 class _TorchLink(_Link):
     """For an optimizer of `torch.optim`. The devices use torch's names, `weight.exp_avg`, but count the
     steps of all weights as one."""
+
+    _METHODS = ("state_dict", "load_state_dict", "__reduce_ex__")
 
     def _attach(self) -> None:
         self._set_methods()
@@ -94,7 +119,12 @@ class _TorchLink(_Link):
                     f"the model and make a new one with the same optimizer; {error.message}"
                 ) from None
 
-        optimizer.state_dict, optimizer.load_state_dict = state_dict, load_state_dict
+        def reduce(protocol: Any) -> Any:  # of copy, pickle and torch.save
+            self._fetch()
+            return kind.__reduce_ex__(optimizer, protocol)
+
+        methods = (state_dict, load_state_dict, reduce)
+        vars(optimizer).update(zip(self._METHODS, methods))
 
     def end(self) -> None:
         try:
@@ -104,8 +134,9 @@ class _TorchLink(_Link):
         self.lose()
 
     def lose(self) -> None:
-        for name in ("state_dict", "load_state_dict"):
+        for name in self._METHODS:
             vars(self.optimizer).pop(name, None)
+        super().lose()
 
     def _parameters(self) -> Dict[str, torch.Tensor]:
         names = self._tree.names()
