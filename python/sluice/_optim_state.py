@@ -154,17 +154,25 @@ class _TorchLink(_Link):
                 count = {} if isinstance(self.optimizer, torch.optim.SGD) else {"step": torch.tensor(float(steps))}
                 self.optimizer.state[parameter] = {**count, **own}
 
+    def _counts(self) -> bool:
+        """Whether updates depend on the number of steps."""
+        return any("betas" in group or group.get("dampening") for group in self.optimizer.param_groups)
+
     def _push(self) -> None:
         given = {name: self.optimizer.state.get(p) for name, p in self._parameters().items()}
-        given = {name: own for name, own in given.items() if own}
-        if not given:
+        if not any(given.values()):
             return
         state = self._read()
-        for name, own in given.items():
-            for key, value in _of(state["ipu_state"], name).items():
+        kept = {name: _of(state["ipu_state"], name) for name in given}  # of what is trained
+        old = {name: own for name, own in given.items() if own and kept[name]}
+        for name, own in old.items():
+            for key, value in kept[name].items():
                 if own.get(key) is not None:
                     value.copy_(own[key])
-        steps = _steps_of(given)
+        steps = _steps_of(old)
+        new = [name for name in kept if kept[name] and name not in old]
+        if new and steps > 0 and self._counts():
+            _warn_of_new(new)
         state["ipu_param"]["updates"].fill_(steps)
         if "optimizer.step" in state["ipu_state"]:
             state["ipu_state"]["optimizer.step"].fill_(steps)
@@ -188,3 +196,13 @@ def _steps_of(given: Dict[str, Dict[str, Any]]) -> int:
     if counts:
         return counts[0]
     return 1 if any(own.get("momentum_buffer") is not None for own in given.values()) else 0
+
+
+def _warn_of_new(new: List[str]) -> None:
+    more = f" and {len(new) - 1} more weights" if len(new) > 1 else ""
+    warnings.warn(
+        f"the optimizer has trained other weights already, but not '{new[0]}'{more}; torch counts the steps of "
+        "each weight and a model those of all as one, so that the first updates of these differ from torch's (with Adam's "
+        "usual betas they are up to 3 times as large): train with a new optimizer if that matters",
+        stacklevel=9,
+    )

@@ -334,3 +334,40 @@ def test_steps_that_differ_between_weights_are_refused():
     with pytest.raises(NotImplementedError, match="different numbers of steps"):
         sluice.trainingModel(net, None, optimizer)(x, y)
     assert optimizer.state_dict()["state"]  # it is still torch's
+
+
+UNFROZEN = {
+    "Adam": (lambda p: torch.optim.Adam(p, lr=0.1), True),
+    "dampening": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5), True),
+    "momentum": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), False),
+    "RMSprop": (lambda p: torch.optim.RMSprop(p, lr=0.1), False),
+}
+
+
+@pytest.mark.parametrize("name", UNFROZEN)
+@pytest.mark.parametrize("train_after", [True, False])
+def test_weights_that_are_unfrozen_or_frozen_later(name, train_after):
+    """Unfrozen ones have no steps, which is warned of where steps count; frozen ones have fewer than the others."""
+    make, counts = UNFROZEN[name]
+    net = TwoLayers(dtype=torch.float64)
+    x, y = batch()
+    expected = copy.deepcopy(net)
+    optimizer, reference = make(net.parameters()), make(expected.parameters())
+    for trained in (not train_after, train_after):
+        for each in (net, expected):
+            each.first.requires_grad_(trained)
+            each.zero_grad(set_to_none=True)
+        with warnings.catch_warnings(record=True) as caught, sluice.trainingModel(net, None, optimizer) as model:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                model(x.double(), y)
+                train_eagerly(expected, reference, x.double(), y)
+        warned = [str(each.message) for each in caught if "new optimizer" in str(each.message)]
+        assert len(warned) == (counts and train_after and trained)
+        assert all("but not 'first.weight' and 1 more" in each for each in warned)
+    for a, b in zip(net.parameters(), expected.parameters()):
+        assert torch.allclose(a, b, atol=1e-9) or (counts and train_after)
+    net.requires_grad_(False)
+    net.first.requires_grad_(True)  # the last ones have made more steps, but are frozen
+    with sluice.trainingModel(net, None, optimizer) as model:
+        model(x.double(), y)
