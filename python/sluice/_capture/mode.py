@@ -211,7 +211,7 @@ class _Refused:
         self._rule = rule
 
     def run(self, capture, func, args, kwargs):
-        if not capture.all_known(args, kwargs):
+        if not (self._rule.eager and capture.all_known(args, kwargs)):
             raise _core.Unsupported(self._rule.reason)
         return known.run(capture, func, args, kwargs)
 

@@ -17,11 +17,25 @@ def user_line(skip=_LIBRARIES):
     """`file:line` of the innermost frame that is neither torch's nor Sluice's."""
     frame = sys._getframe(1)
     while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith("<") and not os.path.abspath(path).startswith(skip):
-            return f"{path}:{frame.f_lineno}"
+        if _is_user_code(frame, skip):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def user_line_of(error):
+    """The same for an exception that was raised below."""
+    line, step = None, error.__traceback__
+    while step is not None:
+        if _is_user_code(step.tb_frame, _LIBRARIES):
+            line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
+        step = step.tb_next
+    return line
+
+
+def _is_user_code(frame, skip):
+    path = frame.f_code.co_filename
+    return not path.startswith("<") and not os.path.abspath(path).startswith(skip)
 
 
 def _version(tensor):
@@ -67,10 +81,10 @@ def is_located(error):
     return getattr(error, "located", False)
 
 
-def located(error, what, modules):
+def located(error, what, modules, line=None):
     """An error of the same type that also says what was called, and where."""
     module = f"module '{modules[-1]}'" if modules and modules[-1] else "the outermost module"
-    line = user_line()
+    line = line or user_line()
     text = getattr(error, "message", None) or str(error)
     message = f"{what}: {text} (in {module}" + (f", {line})" if line else ")")
     result = type(error)(message)

@@ -30,6 +30,9 @@ def module_calls(capture, nodes, names):
         try:
             with _core.ModuleScope(node):
                 return original(module, *args, **kwargs)
+        except RuntimeError as error:
+            _refuse_constructor(capture, error)
+            raise
         finally:
             capture.module_path.pop()
 
@@ -38,6 +41,17 @@ def module_calls(capture, nodes, names):
         yield
     finally:
         torch.nn.Module.__call__ = original
+
+
+def _refuse_constructor(capture, error):
+    """Gives the reason if torch says that torch.Tensor(...) found a tensor of the capture where it made one."""
+    if isinstance(error, _core.Error) or "python object of type SymbolicTensor" not in str(error):
+        return
+    reason = _core.Unsupported(
+        "the constructor makes tensors that a capture does not see; use torch.tensor([...]) for numbers, and "
+        "torch.empty(...) or x.new_empty(...) for a shape"
+    )
+    raise places.located(reason, "torch.Tensor", capture.module_path, places.user_line_of(error)) from None
 
 
 @contextlib.contextmanager

@@ -50,6 +50,9 @@ class SymbolicTensor(torch.Tensor):
     def __format__(self, spec):
         return repr(self)
 
+    def __copy__(self):
+        return self.detach()  # torch's has the same memory, and no gradient passes it
+
     def __deepcopy__(self, memo):
         return self.clone()
 
