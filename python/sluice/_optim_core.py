@@ -125,7 +125,14 @@ def to_core(optimizer: Any, names: Mapping[int, str]) -> Any:
         _mark(core, optimizer.variable_attrs)
     else:
         core.mark_defaults_constant()
+        _mark_cycled(core, rule, optimizer)
     return core
+
+
+def _mark_cycled(core: Any, rule: _Rule, optimizer: Any) -> None:
+    """Schedulers that let the momentum go up and down write its limits into the groups."""
+    if any("max_momentum" in group for group in optimizer.param_groups):
+        core.mark_variable("beta1" if "betas" in rule.group else "momentum")
 
 
 def _mark(core: Any, attributes: optim.VariableAttributes) -> None:
@@ -141,8 +148,19 @@ def update_core(model: Any, optimizer: Any, names: Mapping[int, str]) -> Any:
 
     The model refuses another rule, other parameter groups and another value of a constant.
     """
+    from . import _core
+
     core = to_core(optimizer, names)
-    model.set_optimizer(core)
+    try:
+        model.set_optimizer(core)
+    except _core.InvalidArgument as error:
+        if isinstance(optimizer, optim.Optimizer) or "is constant: " not in error.message:
+            raise
+        raise _core.InvalidArgument(
+            f"{error.message.partition('; ')[0]}. Optimizers of torch have no marks: destroy() the model and make a "
+            "new one with the same optimizer, use one of sluice.optim that gets the attribute in its constructor, or "
+            "make a scheduler that cycles the momentum before the model's first call (or with cycle_momentum=False)"
+        ) from None
     return core
 
 

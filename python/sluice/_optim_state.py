@@ -7,6 +7,8 @@ model bring it back, so that checkpoints and loops in plain torch go on where th
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from typing import Any, Callable, Dict, List
 
 import torch
@@ -18,8 +20,22 @@ from ._state import Tree
 State = Dict[str, Dict[str, Any]]
 
 
+#: The optimizers that are tied to a model.
+_linked: "weakref.WeakSet[torch.optim.Optimizer]" = weakref.WeakSet()
+
+
+def require_free(optimizer: torch.optim.Optimizer) -> None:
+    """An error if the optimizer belongs to a model: it gives the state of one."""
+    if optimizer in _linked:
+        raise _core.InvalidArgument(
+            "the optimizer is that of another model that lives, and has the state of one model: destroy() that one "
+            "first, or make an optimizer for each model, with its parameters"
+        )
+
+
 def link(optimizer: torch.optim.Optimizer, core: _core.Model, tree: Tree) -> "_Link":
     """Ties an optimizer to a model. The model takes a state over that the optimizer has."""
+    require_free(optimizer)
     kind = _OwnLink if hasattr(optimizer, "attach_state") else _TorchLink
     return kind(optimizer, core, tree)
 
@@ -33,7 +49,12 @@ class _Link:
         self.optimizer = optimizer
         self._core = core
         self._tree = tree
-        self._attach()
+        try:
+            self._attach()
+        except BaseException:
+            self.lose()
+            raise
+        _linked.add(optimizer)
 
     def _read(self) -> State:
         return _each_tensor(self._core.optimizer_state_dict(), lambda t: to_torch(t).clone())
@@ -50,7 +71,7 @@ class _Link:
 
     def lose(self) -> None:
         """Ends in a forked process, which cannot ask the devices."""
-        raise NotImplementedError
+        _linked.discard(self.optimizer)
 
 
 class _OwnLink(_Link):
@@ -64,14 +85,18 @@ class _OwnLink(_Link):
             self.optimizer.attach_state(None, None)
         except _core.RecoverableError:  # torn by a step that failed, of which the module warns
             self.optimizer.detach_state()
+        super().lose()
 
     def lose(self) -> None:
         self.optimizer.detach_state()
+        super().lose()
 
 
 class _TorchLink(_Link):
     """For an optimizer of `torch.optim`. The devices use torch's names, `weight.exp_avg`, but count the
     steps of all weights as one."""
+
+    _METHODS = ("state_dict", "load_state_dict", "__reduce_ex__")
 
     def _attach(self) -> None:
         self._set_methods()
@@ -94,7 +119,12 @@ class _TorchLink(_Link):
                     f"the model and make a new one with the same optimizer; {error.message}"
                 ) from None
 
-        optimizer.state_dict, optimizer.load_state_dict = state_dict, load_state_dict
+        def reduce(protocol: Any) -> Any:  # of copy, pickle and torch.save
+            self._fetch()
+            return kind.__reduce_ex__(optimizer, protocol)
+
+        methods = (state_dict, load_state_dict, reduce)
+        vars(optimizer).update(zip(self._METHODS, methods))
 
     def end(self) -> None:
         try:
@@ -104,8 +134,9 @@ class _TorchLink(_Link):
         self.lose()
 
     def lose(self) -> None:
-        for name in ("state_dict", "load_state_dict"):
+        for name in self._METHODS:
             vars(self.optimizer).pop(name, None)
+        super().lose()
 
     def _parameters(self) -> Dict[str, torch.Tensor]:
         names = self._tree.names()
@@ -123,17 +154,25 @@ class _TorchLink(_Link):
                 count = {} if isinstance(self.optimizer, torch.optim.SGD) else {"step": torch.tensor(float(steps))}
                 self.optimizer.state[parameter] = {**count, **own}
 
+    def _counts(self) -> bool:
+        """Whether updates depend on the number of steps."""
+        return any("betas" in group or group.get("dampening") for group in self.optimizer.param_groups)
+
     def _push(self) -> None:
         given = {name: self.optimizer.state.get(p) for name, p in self._parameters().items()}
-        given = {name: own for name, own in given.items() if own}
-        if not given:
+        if not any(given.values()):
             return
         state = self._read()
-        for name, own in given.items():
-            for key, value in _of(state["ipu_state"], name).items():
+        kept = {name: _of(state["ipu_state"], name) for name in given}  # of what is trained
+        old = {name: own for name, own in given.items() if own and kept[name]}
+        for name, own in old.items():
+            for key, value in kept[name].items():
                 if own.get(key) is not None:
                     value.copy_(own[key])
-        steps = _steps_of(given)
+        steps = _steps_of(old)
+        new = [name for name in kept if kept[name] and name not in old]
+        if new and steps > 0 and self._counts():
+            _warn_of_new(new)
         state["ipu_param"]["updates"].fill_(steps)
         if "optimizer.step" in state["ipu_state"]:
             state["ipu_state"]["optimizer.step"].fill_(steps)
@@ -157,3 +196,13 @@ def _steps_of(given: Dict[str, Dict[str, Any]]) -> int:
     if counts:
         return counts[0]
     return 1 if any(own.get("momentum_buffer") is not None for own in given.values()) else 0
+
+
+def _warn_of_new(new: List[str]) -> None:
+    more = f" and {len(new) - 1} more weights" if len(new) > 1 else ""
+    warnings.warn(
+        f"the optimizer has trained other weights already, but not '{new[0]}'{more}; torch counts the steps of "
+        "each weight and a model those of all as one, so that the first updates of these differ from torch's (with Adam's "
+        "usual betas they are up to 3 times as large): train with a new optimizer if that matters",
+        stacklevel=9,
+    )

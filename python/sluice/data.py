@@ -138,7 +138,10 @@ def _rebatched(parts: Iterator[Any], size: int, drop_rest: bool) -> Iterator[Any
         if not leaves:
             raise TypeError("AsyncRebatched joins tensors, and an element of the data has none")
         if spec is not None and part_spec != spec:
-            raise TypeError("AsyncRebatched joins elements of one structure; the data has several")
+            raise TypeError(
+                "AsyncRebatched joins the tensors of elements whose structure and all that is no tensor are the same; "
+                f"the data has {spec} and then {part_spec}, where a * is a tensor"
+            )
         spec = part_spec
         waiting.append(leaves)
         rows += len(leaves[0])

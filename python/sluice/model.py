@@ -416,6 +416,8 @@ class Executor(_forks.Watched, Reports, Values):
         _require_kind("optimizer", optimizer, torch.optim.Optimizer, _OPTIMIZER_HINT)
         with self._lock:
             if self._core is not None:
+                if optimizer is not self._optimizer:
+                    _optim_state.require_free(optimizer)
                 _training.require_own(optimizer, self._tree)
                 update_optimizer(self._core, optimizer, self._tree.names())
                 self._watch.take(optimizer)

@@ -2,6 +2,7 @@
 scopes, and no computation by torch."""
 
 import collections
+import copy
 import pathlib
 import re
 import unittest
@@ -261,6 +262,29 @@ class Buffers(unittest.TestCase):
         net = Leaving()
         run(net, torch.ones(2))
         self.assertFalse(hasattr(net, "seen"))
+
+    def test_copies_share_memory_and_have_no_gradient(self):
+        class Copying(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+
+            def forward(self, x):
+                y = self.weight * x
+                other = copy.copy(y)
+                z = x.t() + 0
+                copy.copy(z).mul_(2)
+                known = torch.arange(2.0)
+                copy.copy(known).add_(1)
+                return z + known, (y * other).sum()
+
+        net, reference = Copying(), Copying()
+        x = torch.tensor([[1.0, -2.0], [0.5, 3.0]])
+        sums, _ = train(net, x)
+        expected, loss = reference(x)
+        self.assertTrue(torch.equal(sums, expected))
+        (gradient,) = torch.autograd.grad(loss, reference.weight)
+        self.assertTrue(torch.allclose(net.weight, reference.weight - gradient))
 
 
 class Structure(unittest.TestCase):

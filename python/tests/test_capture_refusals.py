@@ -28,6 +28,20 @@ class Outer(nn.Module):
         return self.branch(x)
 
 
+class Constructs(nn.Module):
+    def forward(self, x):
+        return x + torch.Tensor([1.0])
+
+
+class Constructing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Constructs()
+
+    def forward(self, x):
+        return self.layer(x)
+
+
 class Squared(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -93,6 +107,25 @@ class Refusals(unittest.TestCase):
         self.refused("decides what Python does", lambda x: torch.allclose(x, x), X)
         self.refused("tolist", lambda x: x.tolist(), X)
         self.refused("numpy", lambda x: x.numpy(), X)
+
+    def test_the_constructor_of_tensors_is_refused_with_what_to_write(self):
+        for function in (
+            lambda x: x + torch.Tensor([1.0, 2.0, 3.0]),
+            lambda x: torch.Tensor(2, 3).sum() + x,
+            lambda x: x + torch.Tensor(x),
+        ):
+            self.refused(r"torch\.Tensor: .*torch\.tensor.*test_capture_refusals\.py:\d+\)", function, X)
+        self.refused(r"in module 'layer', .*test_capture_refusals\.py", Constructing(), X)
+
+    def test_shapes_of_tensors_cannot_be_changed_by_their_memory(self):
+        for function in (
+            lambda x: x.new(2, 3).resize_(3, 2),
+            lambda x: (x + 1).resize_(1, 3),
+            lambda x: torch.ones(3).set_(torch.zeros(3)),
+            lambda x: torch.arange(6.0).resize_as_(torch.ones(3, 2)),
+            lambda x: torch.add(torch.ones(3), 1, out=torch.empty(0)),
+        ):
+            self.refused("resized", function, X)
 
     def test_shapes_cannot_depend_on_data(self):
         for function in (

@@ -403,7 +403,9 @@ def test_parts_are_joined_with_their_structure():
     assert len(list(_rebatched(iter(parts), 4, drop_rest=True))) == 2
     with pytest.raises(TypeError, match="has none"):
         list(_rebatched(iter([3]), 4, True))
-    with pytest.raises(TypeError, match="one structure"):
+    with pytest.raises(TypeError, match=r"has \* and then \[\*\]"):
         list(_rebatched(iter([torch.ones(1), [torch.ones(1)]]), 4, True))
+    with pytest.raises(TypeError, match=r"has \(\*, 'a'\) and then \(\*, 'b'\), where a \* is a tensor"):
+        list(_rebatched(iter([(torch.ones(1), "a"), (torch.ones(1), "b")]), 4, True))
     with pytest.raises(TypeError, match="does not know its length"):
         len(AsynchronousDataAccessor([1], rebatched_size=2))

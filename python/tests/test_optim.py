@@ -378,3 +378,55 @@ def test_a_model_refuses_another_constant():
     with pytest.raises(ValueError, match="SGD|Adam"):
         model.setOptimizer(optim.Adam(net.parameters()))
     model.destroy()
+
+
+def one_cycle(optimizer):
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=8)
+
+
+def cyclic(optimizer):
+    return torch.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, step_size_up=2)
+
+
+CYCLED = {
+    "Adam": (torch.optim.Adam, {}, one_cycle),
+    "AdamW": (torch.optim.AdamW, {}, one_cycle),
+    "SGD": (torch.optim.SGD, {"momentum": 0.9}, one_cycle),
+    "cyclic SGD": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}, cyclic),
+    "RMSprop": (torch.optim.RMSprop, {"momentum": 0.1}, one_cycle),
+    "our Adam": (optim.Adam, {"betas": (0.9, 0.999)}, one_cycle),
+}
+
+
+@pytest.mark.parametrize("name", CYCLED)
+def test_schedulers_may_cycle_the_momentum(name):
+    make, arguments, scheduler = CYCLED[name]
+    ours, theirs = Net(), Net()
+    pairs = [(net, make(net.parameters(), lr=0.01, **arguments)) for net in (ours, theirs)]
+    (_, optimizer), (_, reference) = pairs
+    schedules = [scheduler(each) for _, each in pairs]
+    with sluice.trainingModel(ours, None, optimizer) as model:
+        for x, target in batches(6):
+            model(x, target)
+            reference.zero_grad()
+            theirs(x, target)[1].backward()
+            reference.step()
+            for each in schedules:
+                each.step()
+            model.setOptimizer(optimizer)
+        for a, b in zip(ours.parameters(), theirs.parameters()):
+            torch.testing.assert_close(a.detach(), b.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_momentum_that_is_cycled_too_late_is_refused_with_what_to_do():
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    with sluice.trainingModel(net, None, optimizer) as model:
+        model(*batches(1)[0])
+        schedule = one_cycle(optimizer)
+        with pytest.raises(sluice.InvalidArgument, match="beta1 .*destroy.*cycle_momentum=False"):
+            model.setOptimizer(optimizer)
+    with sluice.trainingModel(net, None, optimizer) as model:
+        model(*batches(1)[0])
+        schedule.step()
+        model.setOptimizer(optimizer)

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 import warnings
 
 import pytest
@@ -239,6 +240,13 @@ RULES = [
 ]
 
 
+def saved_whole(pair):
+    file = io.BytesIO()
+    torch.save(pair, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
 @pytest.mark.parametrize("make", RULES)
 class TestStateOfTorchsOptimizers:
     def start(self, make):
@@ -280,6 +288,39 @@ class TestStateOfTorchsOptimizers:
         for a, b in zip(net.parameters(), expected):
             assert torch.equal(a, b)
 
+    @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair)), saved_whole])
+    def test_is_in_copies_of_the_optimizer(self, make, duplicate):
+        net, optimizer, x, y = self.start(make)
+        with sluice.trainingModel(net, None, optimizer) as model:
+            model(x, y)
+            model(x, y)
+            other, copied = duplicate((net, optimizer))
+            model(x, y)
+            train_eagerly(other, copied, x, y)
+        for a, b in zip(net.parameters(), other.parameters()):
+            assert torch.allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize("rules", [torch.optim, sluice.optim], ids=["torch", "sluice"])
+def test_an_optimizer_has_one_model_at_a_time(rules):
+    nets = [TwoLayers(), TwoLayers()]
+    optimizer = rules.Adam([p for net in nets for p in net.parameters()], lr=0.1)
+    first, second = [sluice.trainingModel(net, None, optimizer) for net in nets]
+    first(*batch())
+    with pytest.raises(sluice.InvalidArgument, match="another model that lives"):
+        second(*batch())
+    own = rules.Adam(nets[1].parameters(), lr=0.1)
+    second = sluice.trainingModel(nets[1], None, own)
+    second(*batch())
+    with pytest.raises(sluice.InvalidArgument, match="another model that lives"):
+        second.setOptimizer(optimizer)
+    second(*batch())
+    first.destroy()
+    second.setOptimizer(optimizer)
+    second.destroy()
+    with sluice.trainingModel(nets[0], None, optimizer) as model:
+        model(*batch())
+
 
 def test_steps_that_differ_between_weights_are_refused():
     net = TwoLayers()
@@ -292,3 +333,41 @@ def test_steps_that_differ_between_weights_are_refused():
     net.requires_grad_(True)
     with pytest.raises(NotImplementedError, match="different numbers of steps"):
         sluice.trainingModel(net, None, optimizer)(x, y)
+    assert optimizer.state_dict()["state"]  # it is still torch's
+
+
+UNFROZEN = {
+    "Adam": (lambda p: torch.optim.Adam(p, lr=0.1), True),
+    "dampening": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5), True),
+    "momentum": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), False),
+    "RMSprop": (lambda p: torch.optim.RMSprop(p, lr=0.1), False),
+}
+
+
+@pytest.mark.parametrize("name", UNFROZEN)
+@pytest.mark.parametrize("train_after", [True, False])
+def test_weights_that_are_unfrozen_or_frozen_later(name, train_after):
+    """Unfrozen ones have no steps, which is warned of where steps count; frozen ones have fewer than the others."""
+    make, counts = UNFROZEN[name]
+    net = TwoLayers(dtype=torch.float64)
+    x, y = batch()
+    expected = copy.deepcopy(net)
+    optimizer, reference = make(net.parameters()), make(expected.parameters())
+    for trained in (not train_after, train_after):
+        for each in (net, expected):
+            each.first.requires_grad_(trained)
+            each.zero_grad(set_to_none=True)
+        with warnings.catch_warnings(record=True) as caught, sluice.trainingModel(net, None, optimizer) as model:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                model(x.double(), y)
+                train_eagerly(expected, reference, x.double(), y)
+        warned = [str(each.message) for each in caught if "new optimizer" in str(each.message)]
+        assert len(warned) == (counts and train_after and trained)
+        assert all("but not 'first.weight' and 1 more" in each for each in warned)
+    for a, b in zip(net.parameters(), expected.parameters()):
+        assert torch.allclose(a, b, atol=1e-9) or (counts and train_after)
+    net.requires_grad_(False)
+    net.first.requires_grad_(True)  # the last ones have made more steps, but are frozen
+    with sluice.trainingModel(net, None, optimizer) as model:
+        model(x.double(), y)

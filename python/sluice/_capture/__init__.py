@@ -21,7 +21,8 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
   What has a gradient of its own and is written through a detached view gets none.
 - Random functions give new numbers in every run of the model; torch's seed has no influence on
   them.
-- Tensor attributes that forward sets on modules are undone afterwards; keep state in buffers.
+- What forward does to the attributes of modules, and to lists and dictionaries in them, is undone afterwards; keep
+  state in buffers.
 """
 
 import contextlib
@@ -32,6 +33,7 @@ import torch
 
 from .. import _core, args as structures
 from . import (
+    attributes,
     compat,
     composites,
     functional,
@@ -158,7 +160,7 @@ def trace(module, spec, inputs, *, parameters, modules, training):
     """
     global _current
     capture = Capture(parameters, training)
-    symbols = [tensor.of_value(views.Storage(each), each) for each in inputs]
+    symbols = [tensor.of_value(views.Storage(capture.token, each), each) for each in inputs]
     versions = [each.node.storage for each in symbols]
     args, kwargs = spec.unflatten(symbols)
     with _lock, contextlib.ExitStack() as stack:
@@ -181,7 +183,7 @@ def _enter(stack, capture, module, parameters, modules):
     parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
     names = dict((id(m), n) for n, m in module.named_modules()) if parts else {}
     _require_plain_modules(parts, names)
-    capture.remember_memory(parts)
+    capture.remember(parts)
     stack.enter_context(torch.enable_grad())
     plain = compat.compiled_functions_run_plainly(sys.modules)
     if plain is not None:
@@ -192,7 +194,7 @@ def _enter(stack, capture, module, parameters, modules):
     stack.enter_context(refused.functions(capture))
     stack.enter_context(functional.replaced())
     stack.enter_context(scopes.unchecked_distributions())
-    stack.enter_context(scopes.kept_attributes(capture, parts, names, parameters))
+    stack.enter_context(attributes.kept(capture, parts, names, parameters))
     stack.enter_context(scopes.autograd_functions(capture))
     stack.enter_context(scopes.module_calls(capture, modules, names))
     stack.enter_context(compat.BelowAutograd())

@@ -27,12 +27,15 @@ __all__ = [
     "mutable_arguments",
     "note_step",
     "overload_named",
+    "own_buffers",
     "own_parameters",
+    "own_parts",
     "pass_through",
     "schema_arguments",
     "tensor_data",
     "uncompiled",
     "validates_distributions",
+    "with_truths",
     "without_torch_function",
     "wrapper",
 ]
@@ -109,7 +112,8 @@ def is_composite(func):
 
 
 def decompose(func, args, kwargs):
-    return func.decompose(*args, **kwargs)
+    func, args, kwargs = with_truths(func, args, kwargs)
+    return func.decompose(*args, **kwargs) if is_composite(func) else func(*args, **kwargs)
 
 
 def schema_arguments(func):
@@ -124,6 +128,31 @@ def mutable_arguments(func):
         for i, a in enumerate(func._schema.arguments)
         if a.alias_info is not None and a.alias_info.is_write
     ]
+
+
+_LOSES_TRUTHS = torch.ops.aten.full.default([1], True).dtype is not torch.bool  # torch 1.13
+
+
+def with_truths(func, args, kwargs):
+    """A call of an overload as one that keeps truth values, which torch 1.13 takes for integers where a number
+    is wanted: as tensors without axes, by the overload that has tensors there."""
+    if not (_LOSES_TRUTHS and is_overload(func)):
+        return func, args, kwargs
+    schema = schema_arguments(func)
+    given = {**dict(zip((name for name, _ in schema), args)), **kwargs}
+    numbers = [name for name, kind in schema if kind == "number" and name in given]
+    if not any(isinstance(given[name], bool) for name in numbers):
+        return func, args, kwargs
+    if base_name(func) == "full":
+        dtype = torch.bool if kwargs.get("dtype") is None else kwargs["dtype"]
+        return func, args, {**kwargs, "dtype": dtype}
+    wanted = [(name, "Tensor" if name in numbers else kind) for name, kind in schema]
+    for other in overload_named(func, base_name(func)).values():
+        if schema_arguments(other) == wanted:
+            changed = {name: torch.tensor(given[name]) for name in numbers}
+            args = [changed.get(name, each) for (name, _), each in zip(schema, args)]
+            return other, args, {name: changed.get(name, each) for name, each in kwargs.items()}
+    return func, args, kwargs
 
 
 def _packet(func):
@@ -152,6 +181,16 @@ def validates_distributions():
 def own_parameters(module):
     """The dictionary of a module's own parameters."""
     return module._parameters
+
+
+def own_buffers(module):
+    """The dictionary of a module's own buffers."""
+    return module._buffers
+
+
+def own_parts(module):
+    """The dictionary of a module's own parts."""
+    return module._modules
 
 
 def gradient_functions(modules):

@@ -54,20 +54,32 @@ def run(capture, func, args, kwargs):
     """Computes a function of known values. Written arguments are written in place."""
     from .mode import convert
 
+    found = {}  # the contents of each tensor, by its id
+
     def contents(x):
-        return capture.symbolic(x).known()
+        return found.setdefault(id(x), capture.symbolic(x).known())
 
     written = compat.mutable_arguments(func) if compat.is_overload(func) else []
     targets = [args[i] if i < len(args) else kwargs.get(name) for i, name in written]
     targets = [each for each in targets if isinstance(each, torch.Tensor)]
     for each in targets:
         require_writable(capture, each)
-    result = func(*convert(contents, args), **convert(contents, kwargs))
+    called, args, kwargs = compat.with_truths(func, convert(contents, args), convert(contents, kwargs))
+    result = called(*args, **kwargs)
     if targets:
         for each in targets:
+            _require_same_shape(each, found[id(each)])
             capture.symbolic(each).node.storage.known_changed()
         return targets[0] if len(targets) == 1 else tuple(targets)
     return capture.wrap(result)
+
+
+def _require_same_shape(target, contents):
+    if target.shape != contents.shape:
+        raise _core.Unsupported(
+            f"a tensor {list(target.shape)} is resized to {list(contents.shape)} in place; use reshape(), or make a "
+            "tensor of that shape"
+        )
 
 
 class Memory:

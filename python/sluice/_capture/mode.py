@@ -14,7 +14,9 @@ class Capture:
     def __init__(self, parameters, training):
         self._parameters = parameters
         self._owned = known.Memory(parameters)
+        self.token = object()  # of all that belongs to this capture
         self._adopted = {}
+        self._attributes = {}  # tensors of modules: where they are, by id()
         self._plans = {}
         self._storages = []  # of parameters and buffers
         self.constants = []
@@ -28,7 +30,7 @@ class Capture:
 
     def symbolic(self, x):
         """Any tensor of torch as a symbolic one."""
-        if isinstance(x, SymbolicTensor):
+        if isinstance(x, SymbolicTensor) and x.node.storage.capture is self.token:
             return x
         found = self._adopted.get(id(x))
         if found is None:
@@ -54,7 +56,7 @@ class Capture:
             has_gradient = has_gradient and dtypes.is_float(result.dtype)
             if self.cuts_gradients and dtypes.is_float(result.dtype):
                 result, has_gradient = emit.op("detach", result), False
-            return tensor.of_value(views.Storage(result, has_gradient=has_gradient), result)
+            return tensor.of_value(views.Storage(self.token, result, has_gradient=has_gradient), result)
         if isinstance(result, SymbolicTensor):
             return result
         if isinstance(result, torch.Tensor):
@@ -71,7 +73,7 @@ class Capture:
     def fresh(self, contents):
         """A new tensor with known contents, which are its own."""
         contents = contents.detach()
-        return tensor.like(views.Storage(known=contents), contents)
+        return tensor.like(views.Storage(self.token, known=contents), contents)
 
     @property
     def cuts_gradients(self):
@@ -90,8 +92,12 @@ class Capture:
 
     # How tensors that are not symbolic get in.
 
-    def remember_memory(self, modules):
-        """Lets views of parameters that exist already be recognised."""
+    def remember(self, modules):
+        """Lets views of parameters that exist already be recognised, and notes tensors in plain attributes."""
+        for module in modules:
+            for name, x in vars(module).items():
+                if isinstance(x, torch.Tensor):
+                    self._attributes.setdefault(id(x), (module, name))
         self._owned.add(
             x
             for module in modules
@@ -100,10 +106,12 @@ class Capture:
         )
 
     def _adopt(self, x):
+        if isinstance(x, SymbolicTensor):
+            return self._adopt_symbolic(x)
         known.require_plain(x)
         owner = self._parameters.get(id(x))
         if owner is not None:
-            self._storages.append(views.Storage(owner=owner))
+            self._storages.append(views.Storage(self.token, owner=owner))
             return tensor.fresh(self._storages[-1], x.shape, x.dtype)
         owner = self._owned.find(x)
         if owner is not None:
@@ -113,10 +121,23 @@ class Capture:
             if not x.requires_grad:
                 node = views.View(node, views.Detach())
             return tensor.fresh(node, x.shape, x.dtype)
-        self.constants.append(places.Constant(x))
+        return self._constant(x, self._attributes.get(id(x)))
+
+    def _constant(self, x, attribute=None):
+        self.constants.append(places.Constant(x, attribute))
         contents = x.detach().contiguous()
-        storage = views.Storage(known=contents, outside=True)
+        storage = views.Storage(self.token, known=contents, outside=True)
         return tensor.fresh(storage, x.shape, x.dtype)
+
+    def _adopt_symbolic(self, x):
+        """A tensor that another capture made, and a cache in Python has kept."""
+        if x.known() is not None:
+            return self._constant(x.known())
+        raise _core.InvalidArgument(
+            f"a tensor {list(x.shape)} is used that an earlier capture of a forward has computed: a cache in "
+            "Python, such as functools.lru_cache or a global dictionary, has kept it; compute it in every forward "
+            "or keep it in a register_buffer()"
+        )
 
     def assigned(self):
         """The parameters that were written, which are buffers."""
@@ -190,7 +211,7 @@ class _Refused:
         self._rule = rule
 
     def run(self, capture, func, args, kwargs):
-        if not capture.all_known(args, kwargs):
+        if not (self._rule.eager and capture.all_known(args, kwargs)):
             raise _core.Unsupported(self._rule.reason)
         return known.run(capture, func, args, kwargs)
 

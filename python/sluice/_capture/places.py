@@ -2,6 +2,7 @@
 
 import os
 import sys
+import weakref
 
 import torch
 
@@ -16,11 +17,25 @@ def user_line(skip=_LIBRARIES):
     """`file:line` of the innermost frame that is neither torch's nor Sluice's."""
     frame = sys._getframe(1)
     while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith("<") and not os.path.abspath(path).startswith(skip):
-            return f"{path}:{frame.f_lineno}"
+        if _is_user_code(frame, skip):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def user_line_of(error):
+    """The same for an exception that was raised below."""
+    line, step = None, error.__traceback__
+    while step is not None:
+        if _is_user_code(step.tb_frame, _LIBRARIES):
+            line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
+        step = step.tb_next
+    return line
+
+
+def _is_user_code(frame, skip):
+    path = frame.f_code.co_filename
+    return not path.startswith("<") and not os.path.abspath(path).startswith(skip)
 
 
 def _version(tensor):
@@ -29,33 +44,47 @@ def _version(tensor):
 
 
 class Constant:
-    """A tensor from outside of the model that a capture has read, and the line that used it first."""
+    """A tensor from outside of the model that a capture has read, and the line that used it first. The attribute
+    is the module that has it, and its name there."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor, attribute=None):
         self.tensor = tensor
         self.line = user_line()
         self._version = _version(tensor)
+        self._module, self._name = (weakref.ref(attribute[0]), attribute[1]) if attribute else (None, None)
 
     def require_unchanged(self):
-        """An error if the tensor was written since: the compiled model has its old value."""
-        if _version(self.tensor) == self._version:
+        """An error if the tensor was written or replaced since: the compiled model has its old value."""
+        if _version(self.tensor) == self._version and not self._replaced():
             return
         where = f", used at {self.line}," if self.line else ""
         raise _core.InvalidArgument(
             f"a tensor {list(self.tensor.shape)} that is neither an argument nor a parameter or buffer of "
-            f"the module{where} was changed after the model was compiled, which has its old value as a "
+            f"the module{where} was changed or replaced after the model was compiled, which has its old value as a "
             "constant: register_buffer() it, or make it an argument of forward"
         )
+
+
+    def _replaced(self):
+        """Whether the attribute of the module has another value now."""
+        module = self._module() if self._module else None
+        if module is None:
+            return False
+        now, then = vars(module).get(self._name), self.tensor
+        if now is then:
+            return False
+        same_kind = isinstance(now, torch.Tensor) and (now.dtype, now.shape) == (then.dtype, then.shape)
+        return not (same_kind and torch.equal(now, then))
 
 
 def is_located(error):
     return getattr(error, "located", False)
 
 
-def located(error, what, modules):
+def located(error, what, modules, line=None):
     """An error of the same type that also says what was called, and where."""
     module = f"module '{modules[-1]}'" if modules and modules[-1] else "the outermost module"
-    line = user_line()
+    line = line or user_line()
     text = getattr(error, "message", None) or str(error)
     message = f"{what}: {text} (in {module}" + (f", {line})" if line else ")")
     result = type(error)(message)

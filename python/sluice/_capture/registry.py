@@ -58,5 +58,6 @@ def view_rule(*names):
     return _add(names, Kind.VIEW)
 
 
-def refuse(reason, *names):
-    _add(names, Kind.REFUSED, reason=reason)(None)
+def refuse(reason, *names, eager=True):
+    """`eager=False` is for functions that known values are refused for, too."""
+    _add(names, Kind.REFUSED, eager=eager, reason=reason)(None)

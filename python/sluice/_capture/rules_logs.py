@@ -4,7 +4,7 @@ import math
 
 from . import emit
 from .registry import rule
-from .rules_math import common, floating
+from .rules_math import common, common_floats, floating
 
 
 def _logarithm(name, base):
@@ -63,7 +63,7 @@ def logaddexp2(ctx, x, y):
 
 @rule("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other")
 def xlogy(ctx, x, y):
-    x, y = (floating(each) for each in common(None, x, y))
+    x, y = common_floats(None, x, y)
     zero = emit.scalar(0, x.dtype)
     # Where it does not count, the logarithm must be finite, or the gradient would be NaN.
     endless = emit.op("logical_or", emit.op("less_equal", y, zero), emit.op("is_inf", y))

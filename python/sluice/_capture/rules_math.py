@@ -19,7 +19,19 @@ def common(function, *operands):
     autocast policies, after its casts."""
     if function is not None:
         operands = emit.resolve(function, *operands)
+    return _in_type(dtypes.promote(*operands), operands)
+
+
+def common_floats(function, *operands):
+    """The same for functions whose results are floats: integers become the default type at once, so that a
+    number need not fit into the type of a tensor of integers."""
+    if function is not None:
+        operands = emit.resolve(function, *operands)
     dtype = dtypes.promote(*operands)
+    return _in_type(dtype if dtypes.is_float(dtype) else dtypes.default_float(), operands)
+
+
+def _in_type(dtype, operands):
     return [emit.tensor(each, dtype) for each in operands]
 
 
@@ -145,7 +157,7 @@ def signbit(ctx, x):
 
 @rule("aten.copysign.Tensor", "aten.copysign.Scalar")
 def copysign(ctx, x, y):
-    x, y = (floating(each) for each in common(None, x, y))
+    x, y = common_floats(None, x, y)
     return emit.where(
         emit.op("not_equal", signbit(ctx, x), signbit(ctx, y)), emit.op("neg", x), emit.op("identity", x)
     )
@@ -210,8 +222,7 @@ def mul(ctx, x, y):
 
 @rule("aten.div.Tensor", "aten.div.Scalar")
 def div(ctx, x, y):
-    x, y = common("div", x, y)
-    return emit.div(floating(x), floating(y))
+    return emit.div(*common_floats("div", x, y))
 
 
 @rule("aten.div.Tensor_mode", "aten.div.Scalar_mode")
@@ -223,8 +234,15 @@ def div_mode(ctx, x, y, rounding_mode=None):
         return trunc(ctx, emit.div(x, y)) if rounding_mode == "trunc" else _floor_of_quotient(x, y)
     if rounding_mode == "trunc":
         return emit.div(x, y)
-    # What the remainder with the divisor's sign leaves is a whole multiple.
-    return emit.div(emit.sub(x, emit.op("mod", x, y)), y)
+    return _floor_of_integers(x, y)
+
+
+def _floor_of_integers(x, y):
+    """One less than the truncated quotient where that was rounded up. x less a remainder may not fit."""
+    quotient = emit.div(x, y)
+    rest = emit.op("mod", x, y)  # with the sign of y
+    fits = emit.op("equal", rest, emit.op("mod", x, y, fmod=True))
+    return emit.where(fits, quotient, emit.sub(quotient, emit.scalar(1, x.dtype)))
 
 
 def _floor_of_quotient(x, y):
@@ -264,18 +282,18 @@ def power(ctx, x, y):
     return emit.op("pow", *common(None, x, y))
 
 
-def _binary(names, op, in_floats=False):
-    @rule(*names)
-    def apply(ctx, x, y):
-        x, y = common(None, x, y)
-        return emit.op(op, *((floating(x), floating(y)) if in_floats else (x, y)))
+def _extreme_of(op, x, y):
+    """The larger or smaller one; truth values have no order of their own."""
+    if x.dtype == "bool":
+        return emit.op("logical_or" if op == "maximum" else "logical_and", x, y)
+    return emit.op(op, x, y)
 
 
 def _extreme(name):
     @rule(f"aten.{name}")
     def apply(ctx, x, y):
         x, y = common(None, x, y)
-        result = emit.op(name, x, y)
+        result = _extreme_of(name, x, y)
         if not (ctx.training and dtypes.is_float(x.dtype)):
             return result
         both = emit.add(emit.scale(x, 0.5), emit.scale(y, 0.5))  # equal numbers share the gradient
@@ -284,14 +302,18 @@ def _extreme(name):
 
 _extreme("maximum")
 _extreme("minimum")
-_binary(["aten.atan2"], "atan2", in_floats=True)
+
+
+@rule("aten.atan2")
+def atan2(ctx, x, y):
+    return emit.op("atan2", *common_floats(None, x, y))
 
 
 def _without_nan(name, op):
     @rule(name)
     def apply(ctx, x, y):
         x, y = common(None, x, y)
-        best = emit.op(op, x, y)
+        best = _extreme_of(op, x, y)
         if dtypes.is_float(x.dtype):
             best = emit.where(emit.op("is_nan", y), x, best)
             best = emit.where(emit.op("is_nan", x), y, best)
@@ -356,7 +378,7 @@ def clamp(ctx, x, min=None, max=None):
             return emit.op("clamp", x, low=low, high=high)
     for op, bound in (("maximum", min), ("minimum", max)):
         if bound is not None:
-            x = emit.op(op, *common(None, x, bound))
+            x = _extreme_of(op, *common(None, x, bound))
     return x
 
 

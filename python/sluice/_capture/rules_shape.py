@@ -143,6 +143,7 @@ refuse(
     "aten.set_.source_Storage",
     "aten.set_.source_Storage_storage_offset",
     "aten.resize_",
+    eager=False,
 )
 
 # Copies.

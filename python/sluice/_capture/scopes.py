@@ -1,6 +1,6 @@
 """What is different in Python while a forward is captured: modules open the scope of their node,
-custom autograd functions are refused, batch norms count by themselves, distributions do not look at their
-arguments, and what the forward leaves behind in its modules is undone."""
+custom autograd functions are refused, batch norms count by themselves, and distributions do not look at their
+arguments."""
 
 import contextlib
 import threading
@@ -30,6 +30,9 @@ def module_calls(capture, nodes, names):
         try:
             with _core.ModuleScope(node):
                 return original(module, *args, **kwargs)
+        except RuntimeError as error:
+            _refuse_constructor(capture, error)
+            raise
         finally:
             capture.module_path.pop()
 
@@ -38,6 +41,17 @@ def module_calls(capture, nodes, names):
         yield
     finally:
         torch.nn.Module.__call__ = original
+
+
+def _refuse_constructor(capture, error):
+    """Gives the reason if torch says that torch.Tensor(...) found a tensor of the capture where it made one."""
+    if isinstance(error, _core.Error) or "python object of type SymbolicTensor" not in str(error):
+        return
+    reason = _core.Unsupported(
+        "the constructor makes tensors that a capture does not see; use torch.tensor([...]) for numbers, and "
+        "torch.empty(...) or x.new_empty(...) for a shape"
+    )
+    raise places.located(reason, "torch.Tensor", capture.module_path, places.user_line_of(error)) from None
 
 
 @contextlib.contextmanager
@@ -174,65 +188,3 @@ def unchecked_distributions():
         yield
     finally:
         distribution.set_default_validate_args(before)
-
-
-@contextlib.contextmanager
-def kept_attributes(capture, modules, names, parameters):
-    """Buffers that forward replaces (`self.mean = ...`) are written, and every module gets its own
-    tensors back; symbolic ones would be of no use to it later."""
-    before = [(m, dict(m.named_buffers(recurse=False)), _tensors_of(m)) for m in modules]
-    weights = [(m, dict(compat.own_parameters(m))) for m in modules]
-    try:
-        yield
-        _require_same_weights(weights, names)
-        for module, buffers, _ in before:
-            for name, old in buffers.items():
-                new = getattr(module, name, None)
-                if new is not old and id(old) in parameters and isinstance(new, torch.Tensor):
-                    _replace(capture, old, new, name)
-    finally:
-        for module, own in weights:
-            _put_back(module, own)
-        for module, buffers, attributes in before:
-            for name, old in buffers.items():
-                setattr(module, name, old)
-            for name, value in _tensors_of(module).items():
-                if isinstance(value, SymbolicTensor) and name not in attributes:
-                    delattr(module, name)
-            vars(module).update(attributes)
-
-
-def _require_same_weights(weights, names):
-    for module, own in weights:
-        now = compat.own_parameters(module)
-        name = next((name for name in own if now.get(name) is not own[name]), None)
-        name = name or next((name for name in now if name not in own), None)
-        if name is not None:
-            path = ".".join(part for part in (names.get(id(module)), name) if part)
-            raise _core.Unsupported(
-                f"forward adds, removes or replaces the parameter '{path}', and the weights of a model are those "
-                "that it has at the first call; do it before, or compute with a changed copy"
-            )
-
-
-def _put_back(module, own):
-    now = compat.own_parameters(module)
-    if list(now) == list(own) and all(now[name] is own[name] for name in own):
-        return
-    for name in own:
-        vars(module).pop(name, None)  # a plain tensor that took the parameter's place
-    now.clear()
-    now.update(own)
-
-
-def _replace(capture, old, new, name):
-    if new.shape != old.shape or new.dtype != old.dtype:
-        raise _core.Unsupported(
-            f"the buffer '{name}' is {old.dtype} {list(old.shape)} and forward replaces it by "
-            f"{new.dtype} {list(new.shape)}; a buffer keeps its type and shape"
-        )
-    capture.write(old, capture.value(new))
-
-
-def _tensors_of(module):
-    return {name: value for name, value in vars(module).items() if isinstance(value, torch.Tensor)}

@@ -28,11 +28,20 @@ class SymbolicTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        raise _core.InvalidArgument(
-            f"{func} is applied to a symbolic tensor outside of the trace that made it; symbolic "
-            "tensors live only while a model's forward is captured, so return the value or keep it "
-            "in a buffer"
-        )
+        """Outside of a capture: what a cache in Python has kept is what it was, if that is known."""
+        from .mode import convert
+
+        def contents(x):
+            known = x.known() if isinstance(x, SymbolicTensor) else x
+            if known is None:
+                raise _core.InvalidArgument(
+                    f"{func} is applied to a symbolic tensor outside of the trace that made it; symbolic "
+                    "tensors live only while a model's forward is captured, so return the value or keep it "
+                    "in a buffer, not in a cache such as functools.lru_cache"
+                )
+            return known
+
+        return func(*convert(contents, args), **convert(contents, kwargs or {}))
 
     def __repr__(self, *args, **kwargs):
         state = "unknown" if self.node.storage.known is None else "known"
@@ -40,6 +49,9 @@ class SymbolicTensor(torch.Tensor):
 
     def __format__(self, spec):
         return repr(self)
+
+    def __copy__(self):
+        return self.detach()  # torch's has the same memory, and no gradient passes it
 
     def __deepcopy__(self, memo):
         return self.clone()

@@ -37,6 +37,7 @@ class Storage:
     """One piece of memory. It holds a torch tensor while its contents are known, else a symbolic
     tensor.
 
+    capture       a token of the capture that it belongs to
     owner         the `_core.Parameter` whose value this is, if any
     outside       whether the contents are a tensor from outside of the capture: a constant
     has_gradient  whether the value may depend on what is trained; that of a parameter is what is trained
@@ -44,7 +45,8 @@ class Storage:
 
     is_detached = has_twins = False
 
-    def __init__(self, value=None, known=None, owner=None, outside=False, has_gradient=False):
+    def __init__(self, capture, value=None, known=None, owner=None, outside=False, has_gradient=False):
+        self.capture = capture
         self._value = value
         self._seen = None
         self.known = known
