@@ -200,6 +200,24 @@ TEST(Report, RefusesPredictionsOfOtherPrograms) {
   EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
               HasSubstr("was measured"));
   made.predicted->simulated = "ipu2";
+  const auto refusal = [&](const auto& change) {
+    TracedRun other = made;
+    change(*other.predicted);
+    const std::span<const TracedRun> others(&other, 1);
+    return testing::messageOf<InvalidArgument>([&] { reportText(others); });
+  };
+  EXPECT_THAT(refusal([](Trace& t) { t.microBatchesPerRound = 4; }),
+              HasSubstr("4 micro-batches instead of 2"));
+  EXPECT_THAT(refusal([](Trace& t) { t.subjects[0].bytes *= 2; }),
+              HasSubstr("its task 'feed x' has 200 bytes instead of 100"));
+  EXPECT_THAT(
+      refusal([](Trace& t) { t.buffers.push_back({.name = "w", .state = true, .bytes = 8}); }),
+      HasSubstr("its variable 'w' has 8 bytes instead of 0"));
+  EXPECT_THAT(refusal([](Trace& t) {
+                t.steps.resize(1);
+                t.steps[0].insert(t.steps[0].end(), t.steps[0].begin(), t.steps[0].end());
+              }),
+              HasSubstr("runs in a step instead of 2"));
   made.predicted->subjects[0].name = "another";
   EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
               HasSubstr("another program"));
