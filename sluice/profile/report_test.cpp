@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -74,7 +76,7 @@ TEST(Report, SaysEverywhereThatARunWasSimulated) {
   made.trace.simulated = "ipu2";
   const std::span<const TracedRun> runs(&made, 1);
   constexpr const char* kLabel = "(simulated on ipu2)";
-  EXPECT_THAT(reportText(runs), HasSubstr(kLabel));
+  EXPECT_THAT(reportText(runs, 1000), HasSubstr(kLabel));
   EXPECT_THAT(reportMarkdown(runs), HasSubstr(kLabel));
   EXPECT_THAT(reportPage(runs), HasSubstr(kLabel));
   EXPECT_THAT(made.trace.summary(), HasSubstr(kLabel));
@@ -126,9 +128,10 @@ TEST(Report, HasPredictionsBesideMeasurements) {
 TEST(Report, AdvisesAPipelineWhereStagesTakeTurns) {
   TracedRun made = run("first");
   const std::span<const TracedRun> runs(&made, 1);
-  EXPECT_THAT(reportText(runs), HasSubstr("a schedule with a smaller ramp"));
+  EXPECT_THAT(reportText(runs, 1000), HasSubstr("a schedule with a smaller ramp"));
   made.trace.microBatchesPerRound = 1;
-  EXPECT_THAT(reportText(runs), HasSubstr("is due to ramp. There is one micro-batch at a time"));
+  EXPECT_THAT(reportText(runs, 1000),
+              HasSubstr("is due to ramp. There is one micro-batch at a time"));
 }
 
 /// Virtual time has no time of day: such a run begins with the first one that has.
@@ -248,6 +251,30 @@ TEST(Report, AsTextNamesCausesStagesAndTasks) {
                            "Critical path",
                            "Latencies of a micro-batch"}) {
     EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+/// Names of several bytes per character keep their ends, and paragraphs go on in the next line.
+TEST(Report, AsTextIsNotWiderThanAskedFor) {
+  TracedRun made = run("first");
+  const std::string umlauts =
+      "\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc";
+  for (std::size_t s = 0; s < made.trace.subjects.size(); ++s) {
+    made.trace.subjects[s].name =
+        fmt::format("{0}{0}{0}{0} {1}{2}{1}", umlauts, s % 2 == 0 ? "" : umlauts, s);
+  }
+  for (const std::size_t width : {40, 64, 65, 66, 100}) {
+    const std::string text = reportText(std::span(&made, 1), width);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const auto later = std::ranges::count_if(
+          line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; });
+      EXPECT_LE(line.size() - static_cast<std::size_t>(later), width) << line;
+    }
+    EXPECT_NO_THROW(static_cast<void>(json(text).dump())) << "a character is cut";
+    for (std::size_t s = 0; s < made.trace.subjects.size(); s += 2) {  // their ends tell them apart
+      EXPECT_THAT(text, HasSubstr(fmt::format(" {} ", s)));
+    }
   }
 }
 
