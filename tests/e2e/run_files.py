@@ -136,6 +136,32 @@ def run_kept_models(programs, folder):
 
 
 @with_folder
+def diff_command(programs, folder):
+    """Cuts write the same values, other data do not, and trouble is no difference."""
+    model = line_model(programs, folder)
+    write_npy(folder / "x.npy", "f", [32, 1], [i / 16 - 1 for i in range(32)])
+    write_npy(folder / "other.npy", "f", [32, 1], [i / 16 for i in range(32)])
+
+    def traced(name, target, *arguments, values="Hashes"):
+        os.environ["SLUICE_PROFILE"] = json.dumps({"directory": str(folder / name), "values": values})
+        programs.run("sluice", "train", model, "--data", f"x={folder / 'x.npy'}", "--target", folder / target, "--loss",
+                     "mse", "--optimizer", "sgd", "--batch", 4, "--accumulate", 4, "--in-order", *arguments)
+        del os.environ["SLUICE_PROFILE"]
+        return folder / name / "training" / "run.slt"
+
+    one, two = traced("one", "x.npy"), traced("two", "x.npy", "--devices", 2)
+    check(" 0 differ" in programs.run("sluice", "diff", one, two), "a cut changes values")
+    other = traced("other", "other.npy")
+    check("first difference" in programs.run("sluice", "diff", one, other, code=1), "no difference")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        lost = subprocess.run([programs.folder / "sluice", "diff", one, other], stdout=full, stderr=subprocess.PIPE,
+                              text=True, check=False)
+    check(lost.returncode == 2 and "No space left" in lost.stderr, lost)
+    text = programs.run("sluice", "diff", one, other, "--relative", "0.1", code=2)
+    check(str(one) in text and "TraceValues::All" in text, text)  # which file
+
+
+@with_folder
 def train_command(programs, folder):
     """w x + b learns 2 x + 1, alone and in two stages, and goes on from a checkpoint."""
     model = line_model(programs, folder)
