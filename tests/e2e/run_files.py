@@ -194,7 +194,7 @@ def train_command(programs, folder):
     train("--epochs", 1, "--accumulate", 4, "--checkpoint", folder / "run")
     train("--epochs", 2, "--accumulate", 4, "--checkpoint", folder / "run", "-o", folder / "later.safetensors")
     check(read_safetensors(folder / "later.safetensors") == one, "other bits after going on")
-    train("--epochs", 1, "-o", folder / "trained.onnx")
+    check("for micro-batches as in training: x f32[4, 1]" in train("--epochs", 1, "-o", folder / "trained.onnx"), "sizes")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     # It has the inputs and outputs of the model that was given: it runs, and is trained again.
     programs.run("sluice", "run", folder / "trained.onnx", "--input", f"x={folder / 'x.npy'}",
