@@ -286,13 +286,13 @@ def plan_command(programs, folder):
     picture = (folder / "plan.svg").read_text()
     check(picture.startswith("<svg") and "device 0" in picture, picture)
     few = plan("--devices", 4, "--seconds", 0, code=1)
-    check("time was up" in few and "InternalError" not in few, few)
+    check("Nothing was tried" in few and "time was up" in few and "0 B" not in few, few)
     (folder / "text.onnx").write_text("not a model")
     for arguments, word, code in ((("--devices", 0), "1 to 64", 2),
                                   (("--devices", 65), "1 to 64", 2),
-                                  (("--memory", "lots"), "lots", 1),
-                                  (("--memory", "-1"), "-1", 1),
-                                  (("--memory", "99999999999999999999GiB"), "9999", 1),
+                                  (("--memory", "lots"), "lots", 2),
+                                  (("--memory", "-1"), "-1", 2),
+                                  (("--memory", "99999999999999999999GiB"), "9999", 2),
                                   (("--seconds", "nan"), "nan", 2),
                                   (("--loss", "hinge"), "hinge", 2),
                                   (("--run",), "--run", 2),
@@ -301,9 +301,16 @@ def plan_command(programs, folder):
         found = plan(*arguments, code=code)
         check(word in found and "InternalError" not in found, f"{arguments}: {found}")
     for file, where, word in ((folder / "text.onnx", device, "text.onnx"), (folder / "missing.onnx", device, "missing.onnx"),
-                              (model, "cpu", "not simulated"), (model, "sim@none.json", "none.json")):
+                              (model, "sim@none.json", "none.json")):
         found = programs.run("sluice", "plan", file, "--device", where, code=1)
         check(word in found and "InternalError" not in found, found)
+    real = programs.run("sluice", "plan", model, "--device", "cpu", code=2)
+    check("plans are simulated" in real and "sim@measured" in real, real)
+    ipu = programs.run("sluice", "plan", model, "--device", "sim@ipu2", "--memory", "1KiB", "--loss", "cross_entropy",
+                       "--seconds", 100, code=1)
+    check("no plan with phases is possible" in ipu and "phases are explicit" in ipu, ipu)
+    again = programs.run("sluice", "plan", model, "--devices", 2, "--seconds", 100, "--run", "--device", "sim@measured")
+    check("on this machine" in again, again)
 
 
 PLAN_PROGRAM = """#include <cstdio>
