@@ -27,10 +27,14 @@ class Search {
       part.push_back(std::move(family));
     }
     tryFamilies(first);
-    if (!r_.best || isThrifty(r_.best->choice) || settings_.exhaustive) {
+    const bool phasedFirst = !r_.best || settings_.exhaustive;
+    if (phasedFirst) {
       tryFamilies(phased);
     }
     tryFamilies(others);
+    if (!phasedFirst && isThrifty(r_.best->choice)) {
+      tryFamilies(phased);
+    }
     if (r_.best) {
       shiftCut();
     } else {

@@ -5,9 +5,9 @@
 // replicas and an amount of thrift (recomputation, state off chip). For each strategy, thrift grows
 // until a plan fits: more of it is more work for the same result, so a strategy that is slower than
 // the best plan even without a limit of memory is not tried further. A few strategies come first,
-// so that something fits early; if none of them does without thrift, the model is cut into phases.
-// At the end the cut of the best pipeline is shifted from devices that are busy to those that are
-// not.
+// so that something fits early; if none of them does, the model is cut into phases next, else after
+// all others if what fits needs thrift. At the end the cut of the best pipeline is shifted from
+// devices that are busy to those that are not.
 #pragma once
 
 #include <cstddef>
