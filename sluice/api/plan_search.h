@@ -54,8 +54,7 @@ std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space);
 /// The choices that use one device more than the space has, with the best plan's thrift and without
 /// any: the usual schedules of a pipeline, and replicas.
 std::vector<PlanChoice> plansOnOneMore(const PlanSpace& space, const PlanChoice& best);
-/// Tries these and adds the fastest to the report's changes, if it is faster than the best plan and
-/// that one already uses all devices.
+/// Tries these and adds the fastest to the report's changes, if it is faster than the best plan.
 void addOneMoreDevice(const PlanSpace& space,
                       const std::function<Trial(const PlanChoice&)>& tryPlan,
                       PlanReport& report);

@@ -174,15 +174,9 @@ std::vector<PlanChoice> plansOnOneMore(const PlanSpace& space, const PlanChoice&
 void addOneMoreDevice(const PlanSpace& space,
                       const std::function<Trial(const PlanChoice&)>& tryPlan,
                       PlanReport& report) {
-  const PlanChoice& best = report.best->choice;
-  const bool usesAll = parallel::isPhased(best.strategy.kind()) ||
-                       best.strategy.automaticDevices() * best.replicas == space.devices;
-  if (!usesAll) {
-    return;
-  }
   double fastest = report.best->seconds;
   std::optional<PlanChoice> found;
-  for (const PlanChoice& choice : plansOnOneMore(space, best)) {
+  for (const PlanChoice& choice : plansOnOneMore(space, report.best->choice)) {
     const Trial trial = tryPlan(choice);
     if (trial.plan && trial.plan->seconds < fastest) {
       fastest = trial.plan->seconds;

@@ -289,6 +289,16 @@ TEST(PlanSearch, SuggestsTheBestUseOfOneMoreDevice) {
   EXPECT_EQ(suggested([](const PlanChoice&) { return 5; }), "");  // not faster
 }
 
+/// Three replicas cannot share out four micro-batches, so two of three devices were best.
+TEST(FindPlan, SuggestsADeviceThatLetsReplicasShareOut) {
+  const PlanReport report = found<Mlp>(planning(0, 4, false), false, {.devices = 3});
+  ASSERT_TRUE(report.best);
+  EXPECT_EQ(report.best->choice.replicas, 2) << report.best->choice.str();
+  ASSERT_FALSE(report.changes.empty());
+  EXPECT_EQ(report.changes.back().text, "one more device: 4 replicas of one device");
+  EXPECT_LT(report.changes.back().seconds, report.best->seconds);
+}
+
 TEST(PlanSearch, SuggestsOneMoreDeviceForReplicasAndPhases) {
   const PlanSpace space{.devices = 3, .training = true, .budget = 1000, .shared = 12};
   PlanChoice replicas = withReplicas({.strategy = PipelinedExecution::automatic(1)}, space, 3);
