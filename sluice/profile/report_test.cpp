@@ -284,6 +284,7 @@ TEST(Report, AsMarkdownComparesRuns) {
   const std::vector<TracedRun> runs = {odd, run("second")};
   const std::string text = reportMarkdown(runs);
   EXPECT_THAT(text, HasSubstr("# Comparison\n\n| per step | a\\|b | second |\n|---|---:|---:|\n"));
+  EXPECT_THAT(text, HasSubstr("| idle of all devices, ramp |"));
   EXPECT_THAT(text, HasSubstr("## Idle time by cause, per step"));
 }
 
