@@ -227,12 +227,19 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
     return result;
   });
   // A full disk shows itself only here if all that is printed fits into the buffer.
-  if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
-    return guarded(app, []() -> int {
-      raise<FileError>("cannot write to standard output: {}", std::strerror(errno));
-    });
+  return code != 0 ? code : guarded(app, [] {
+    requireWritten();
+    return 0;
+  });
+}
+
+void requireWritten() {
+  if (std::fflush(stdout) != 0) {
+    raise<FileError>("cannot write to standard output: {}", std::strerror(errno));
   }
-  return code;
+  if (std::ferror(stdout) != 0) {  // before, and errno may be of something else by now
+    raise<FileError>("cannot write to standard output: it is closed or full");
+  }
 }
 
 void addProfileOptions(CLI::App& app) {

@@ -28,6 +28,9 @@ constexpr int exitCodeOf(int signal) {
   return signal == 0 ? 0 : 128 + signal;
 }
 
+/// Throws FileError if something that was printed is lost.
+void requireWritten();
+
 /// Parses the command line and runs the body, whose exit code it returns. `--help` ends with the
 /// exit codes. An exception becomes a line on standard error: of CLI11, also in the body, it is
 /// wrong usage, any other a failure.

@@ -7,7 +7,9 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "cli/wait_line.h"
+#include "sluice/base/error.h"
 #include "sluice/profile/compare_values.h"
 #include "sluice/profile/trace_file.h"
 
@@ -22,7 +24,7 @@ constexpr const char* kDiffExamples =
     "      the first that differs by more; needs traces with TraceValues::All\n"
     "\n"
     "Options::enableProfiling(folder) with traceValues(TraceValues::Hashes) records such traces.\n"
-    "The exit code is 0 if nothing differs and 1 if something does.\n";
+    "The exit code is 0 if nothing differs, 1 if something does and 2 if there is trouble.\n";
 
 struct DiffSettings {
   std::string first;
@@ -31,17 +33,35 @@ struct DiffSettings {
   bool json = false;
 };
 
-int run(const DiffSettings& settings) {
+/// Under the name of the file: programs of two runs have the same name.
+profile::Trace traceOf(const std::string& file) {
+  profile::Trace trace = profile::readTrace(file);
+  trace.name = file;
+  return trace;
+}
+
+int compare(const DiffSettings& settings) {
   const profile::ValueComparison found = [&] {
     const WaitLine line("comparing values");
-    const profile::Trace first = profile::readTrace(settings.first);
-    const profile::Trace second = profile::readTrace(settings.second);
+    const profile::Trace first = traceOf(settings.first);
+    const profile::Trace second = traceOf(settings.second);
     return profile::compareValues(first, second, settings.options);
   }();
   fmt::print("{}",
              settings.json ? profile::comparisonJson(found)
                            : profile::comparisonText(found, settings.first, settings.second));
+  requireWritten();
   return found.different == 0 ? 0 : 1;
+}
+
+int run(const DiffSettings& settings) {
+  constexpr int kTrouble = 2;  // as of diff and cmp, which scripts tell from a difference
+  try {
+    return compare(settings);
+  } catch (const Error& error) {
+    tell(fmt::format("{} {}\n", styled("sluice:", Style::Error, stderr), error.what()));
+    return kTrouble;
+  }
 }
 
 }  // namespace
@@ -54,11 +74,11 @@ void addDiff(CLI::App& app, Action& action) {
   command->add_option("first", settings->first, "A trace file (*.slt) with values")->required();
   command->add_option("second", settings->second, "Another one")->required();
   command->add_option("--absolute", settings->options.absolute, "Elements may differ by this much")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(realNumber(0.0));
   command
       ->add_option(
           "--relative", settings->options.relative, "and by this share of the second's element")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(realNumber(0.0));
   command->add_option("--elements", settings->options.elements, "Elements that are shown")
       ->transform(wholeNumber<std::int32_t>(1, 1000))
       ->capture_default_str();

@@ -118,12 +118,20 @@ void write(const PlanCommand& command, const PlanReport& report, const PlanConte
 
 int plan(const PlanCommand& command) {
   requireOutput("--svg", command.svg, {command.file.path});
-  if (command.device.empty()) {
+  const std::string device = command.device.empty() ? kMeasured : command.device;
+  if (device == kMeasured) {
     requireMeasured();
   } else if (command.run) {
     throw CLI::ValidationError("--run", "measures this machine, and --device is another one");
   }
-  const std::string device = command.device.empty() ? kMeasured : command.device;
+  if (!device.starts_with("sim")) {
+    throw CLI::ValidationError(
+        "--device",
+        fmt::format(
+            "plans are simulated: '{}' is not; name sim@ipu2, sim@file.json or sim@measured, "
+            "which is this machine",
+            device));
+  }
   const Options options = optionsOf(command, device);
   Builder builder = [&] {
     const WaitLine line("reading " + command.file.path);
@@ -193,8 +201,17 @@ void addPlan(CLI::App& app, Action& action) {
   command->add_option("--devices", settings->devices, "Devices that a plan may use")
       ->transform(wholeNumber<std::int64_t>(1, 64))
       ->capture_default_str();
-  command->add_option(
-      "--memory", settings->memory, "Memory of a device, as 64MiB  [that of the target]");
+  command
+      ->add_option(
+          "--memory", settings->memory, "Memory of a device, as 64MiB  [that of the target]")
+      ->check([](const std::string& text) -> std::string {
+        try {
+          static_cast<void>(parseBytes(text));
+          return "";
+        } catch (const InvalidArgument& error) {
+          return error.message();
+        }
+      });
   addTraining(*command, *settings);
   command->add_option("--seconds", settings->seconds, "The search begins no trial after this")
       ->transform(realNumber(0.0))

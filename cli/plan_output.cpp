@@ -58,6 +58,23 @@ std::string rowOf(const TriedPlan& tried) {
   return fmt::format("  {:>11}  {:>10}  {}: {}\n", "", "", tried.choice.str(), tried.reason);
 }
 
+/// Why there are no plans with phases, if none is possible: they need the least memory.
+std::string barredText(const PlanReport& report) {
+  const TriedPlan* barred = nullptr;
+  for (const TriedPlan& tried : report.tried) {
+    if (parallel::isPhased(tried.choice.strategy.kind())) {
+      if (tried.outcome != PlanOutcome::Impossible) {
+        return "";
+      }
+      barred = barred == nullptr ? &tried : barred;
+    }
+  }
+  return barred == nullptr ? ""
+                           : fmt::format("  no plan with phases is possible, as in {}: {}\n",
+                                         barred->choice.str(),
+                                         barred->reason);
+}
+
 std::string triedText(const PlanReport& report, const PlanContext& context) {
   const auto fit = std::ranges::count(report.tried, PlanOutcome::Fits, &TriedPlan::outcome);
   std::string text = heading("Plans that were tried");
@@ -76,7 +93,7 @@ std::string triedText(const PlanReport& report, const PlanContext& context) {
                   report.complete       ? ""
                   : context.interrupted ? "; interrupted before all were tried"
                                         : "; the time was up before all were tried (--seconds)");
-  return text;
+  return text + barredText(report);
 }
 
 std::string_view boundText(BoundedBy bound) {
@@ -139,11 +156,15 @@ std::string nothingFits(const PlanReport& report, const PlanContext& context) {
   if (context.interrupted) {
     return heading("Interrupted") + "  nothing that was tried so far fits\n";
   }
+  if (report.tried.empty()) {
+    return heading("Nothing was tried") + "  the time was up before the first plan (--seconds)\n";
+  }
   std::string text = heading("Nothing fits");
-  text += fmt::format("  no plan for {} device{} of {} was found\n",
-                      report.devices,
-                      report.devices == 1 ? "" : "s",
-                      formatBytes(report.memoryPerDevice));
+  text +=
+      fmt::format("  no plan for {} device{}{} was found\n",
+                  report.devices,
+                  report.devices == 1 ? "" : "s",
+                  report.memoryPerDevice == 0 ? "" : " of " + formatBytes(report.memoryPerDevice));
   if (report.smallestBudget) {
     text += fmt::format("  smallest memory per device that works: {} bytes ({}), with {}{}\n",
                         *report.smallestBudget,

@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/report_files.h"
+#include "cli/terminal.h"
 #include "cli/wait_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -43,8 +44,10 @@ struct ReportSettings {
   std::string predicted;
   std::string output;
   std::string format;
-  std::int32_t width = 100;
+  std::int32_t width = 0;  ///< 0: the terminal's
 };
+
+constexpr std::int32_t kColumns = 100;
 
 constexpr const char* kFormats[] = {"html", "text", "md", "json", "perfetto", "csv"};
 
@@ -140,7 +143,8 @@ int run(const ReportSettings& settings) {
     if (!settings.predicted.empty()) {
       runs[0].predicted = profile::readTrace(settings.predicted);
     }
-    return reportIn(format, runs, settings.width);
+    const std::int32_t columns = settings.output.empty() ? columnsOf(stdout, kColumns) : kColumns;
+    return reportIn(format, runs, settings.width > 0 ? settings.width : columns);
   }();
   if (settings.output.empty()) {
     fmt::print("{}", text);
@@ -154,7 +158,7 @@ int run(const ReportSettings& settings) {
 }  // namespace
 
 std::string reportOfFiles(const std::vector<std::string>& files, const std::string& format) {
-  return reportIn(format, readRuns(files), ReportSettings{}.width);
+  return reportIn(format, readRuns(files), kColumns);
 }
 
 void addReport(CLI::App& app, Action& action) {
@@ -175,9 +179,11 @@ void addReport(CLI::App& app, Action& action) {
                    fmt::format("{}  [by the ending of the output; text if it has none]",
                                fmt::join(kFormats, ", ")))
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kFormats), std::end(kFormats))));
-  command->add_option("--width", settings->width, "Columns of text")
-      ->transform(wholeNumber<std::int32_t>(40, 10000))
-      ->capture_default_str();
+  command
+      ->add_option("--width",
+                   settings->width,
+                   fmt::format("Columns of text  [the terminal's, else {}]", kColumns))
+      ->transform(wholeNumber<std::int32_t>(40, 10000));
   command->callback([&action, settings] {
     if (settings->output.empty() && settings->format == "html") {
       throw CLI::ValidationError("--format html", "name a file for the page: -o report.html");

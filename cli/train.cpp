@@ -183,6 +183,15 @@ Options optionsOf(const TrainSettings& settings, std::int64_t devices) {
   return options;
 }
 
+/// "x f32[8, 256]". A written model is for these sizes: reshapes may have them as numbers.
+std::string inputsOf(const ir::Graph& graph) {
+  std::vector<std::string> inputs;
+  for (const ir::OpId id : graph.inputs()) {
+    inputs.push_back(fmt::format("{} {}", graph.op(id).name, graph.op(id).outputs[0].str()));
+  }
+  return fmt::format("{}", fmt::join(inputs, ", "));
+}
+
 /// The trained values, for other programs: alone, or in the model as it was given, without target
 /// and loss, so that it can be run and trained again.
 void writeResult(const TrainSettings& settings, const ir::Graph& given, const Model& model) {
@@ -201,7 +210,11 @@ void writeResult(const TrainSettings& settings, const ir::Graph& given, const Mo
     }
     onnx::exportModel(given, settings.output, options);
   }
-  fmt::print("wrote {}\n", settings.output);
+  fmt::print("wrote {}{}\n",
+             settings.output,
+             settings.output.ends_with(".onnx")
+                 ? fmt::format(" for micro-batches as in training: {}", inputsOf(given))
+                 : "");
 }
 
 /// The files that a run reads.

@@ -248,6 +248,7 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
       .foldBatchNorm = settings.foldBatchNorm,
       // Checks look at every op's result, also at what fusion would keep to itself.
       .fusion = options.fusion() && !options.precision.floatingPointExceptions(),
+      .numbersNames = options.report().traceValues != TraceValues::None,
       .strategy = cutIntoPhases(options).value_or(options.executionStrategy()),
       .usesAnnotations =
           settings.virtualGraphMode != VirtualGraphMode::Off || cutsAutomatically(options),

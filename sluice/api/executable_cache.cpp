@@ -127,6 +127,7 @@ std::string cacheKey(std::string_view model,
   }
   key.fixed(target.tuning, 8);
   key.flag(request.lower.remoteInFile);
+  key.flag(request.numbersNames);
   key.number(std::uint64_t{request.remoteBytes});
   program::writeStatePlan(key, request.state);
   return key.bytes();

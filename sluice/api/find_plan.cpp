@@ -95,23 +95,6 @@ void addMoreMemory(PlanReport& report) {
   }
 }
 
-/// The same plan on one more device.
-std::optional<PlanChoice> onMoreDevices(const PlanChoice& choice) {
-  const std::int32_t devices = choice.strategy.automaticDevices();
-  if (devices < 1 || devices >= kMostDevices || choice.replicas > 1) {
-    return std::nullopt;
-  }
-  PlanChoice more = choice;
-  if (choice.strategy.kind() == parallel::StrategyKind::Pipelined) {
-    more.strategy = PipelinedExecution::automatic(devices + 1)
-                        .schedule(choice.strategy.schedule())
-                        .stagesPerDevice(choice.strategy.stagesPerDevice());
-  } else {
-    more.strategy = ShardedExecution::automatic(devices + 1);
-  }
-  return more;
-}
-
 }  // namespace
 
 /// Plans and simulates a model as choices say. Graphs that are cut alike are prepared once.
@@ -248,13 +231,11 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
                .stop = stopped},
               report);
   addMoreMemory(report);
-  const std::optional<PlanChoice> more =
-      report.best ? onMoreDevices(report.best->choice) : std::nullopt;
-  if (more && more->strategy.automaticDevices() > space.devices && used() < 1 && !stopped()) {
-    const Trial trial = tryPlan(*more, space.budget);
-    if (trial.plan && trial.plan->seconds < report.best->seconds) {
-      report.changes.push_back({"one more device: " + more->str(), trial.plan->seconds});
-    }
+  if (report.best && space.devices < kMostDevices) {
+    const auto tryMore = [&](const PlanChoice& choice) {
+      return used() < 1 && !stopped() ? tryPlan(choice, space.budget) : Trial{};
+    };
+    addOneMoreDevice(space, tryMore, report);
   }
   return report;
 }

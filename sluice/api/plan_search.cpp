@@ -27,10 +27,14 @@ class Search {
       part.push_back(std::move(family));
     }
     tryFamilies(first);
-    if (!r_.best || settings_.exhaustive) {
+    const bool phasedFirst = !r_.best || settings_.exhaustive;
+    if (phasedFirst) {
       tryFamilies(phased);
     }
     tryFamilies(others);
+    if (!phasedFirst && isThrifty(r_.best->choice)) {
+      tryFamilies(phased);
+    }
     if (r_.best) {
       shiftCut();
     } else {
@@ -41,6 +45,12 @@ class Search {
 
  private:
   using Family = std::vector<PlanChoice>;
+
+  /// Whether it does more work than it would with more memory, so that phases may do less.
+  static bool isThrifty(const PlanChoice& choice) {
+    return choice.recomputation != Recomputation::None || choice.optimizerOffChip ||
+           choice.weightsOffChip;
+  }
 
   static std::size_t longestOf(const std::vector<Family>& families) {
     std::size_t longest = 0;

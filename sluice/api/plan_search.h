@@ -5,8 +5,9 @@
 // replicas and an amount of thrift (recomputation, state off chip). For each strategy, thrift grows
 // until a plan fits: more of it is more work for the same result, so a strategy that is slower than
 // the best plan even without a limit of memory is not tried further. A few strategies come first,
-// so that something fits early; if none of them does, the model is cut into phases. At the end the
-// cut of the best pipeline is shifted from devices that are busy to those that are not.
+// so that something fits early; if none of them does, the model is cut into phases next, else after
+// all others if what fits needs thrift. At the end the cut of the best pipeline is shifted from
+// devices that are busy to those that are not.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,14 @@ PlanChoice withReplicas(PlanChoice choice, const PlanSpace& space, std::int64_t 
 /// The choices of a space, which are all that an exhaustive search tries: strategies without
 /// phases, then those with phases, each with growing thrift.
 std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space);
+
+/// The choices that use one device more than the space has, with the best plan's thrift and without
+/// any: the usual schedules of a pipeline, and replicas.
+std::vector<PlanChoice> plansOnOneMore(const PlanSpace& space, const PlanChoice& best);
+/// Tries these and adds the fastest to the report's changes, if it is faster than the best plan.
+void addOneMoreDevice(const PlanSpace& space,
+                      const std::function<Trial(const PlanChoice&)>& tryPlan,
+                      PlanReport& report);
 
 /// The plan's choice with less for devices that are busy and more for the others. Nothing if it is
 /// no pipeline or cannot be shifted further.

@@ -61,6 +61,32 @@ std::vector<Strategy> strategiesWithPhases(std::int64_t devices, bool training) 
   return all;
 }
 
+/// Over all of so many devices: what is fast for most models, and what was best for fewer.
+std::vector<Strategy> usualStrategies(std::int64_t devices, bool training, const Strategy& best) {
+  std::vector<Strategy> all;
+  const auto add = [&](const Strategy& strategy) {
+    if (std::ranges::find(all, strategy) == all.end()) {
+      all.push_back(strategy);
+    }
+  };
+  if (devices == 1) {
+    return {PipelinedExecution::automatic(1)};
+  }
+  add(PipelinedExecution::automatic(devices).schedule("1f1b"));
+  if (training) {
+    add(PipelinedExecution::automatic(devices).schedule("zb-h1"));
+    add(PipelinedExecution::automatic(devices).schedule("zero-bubble"));
+  }
+  if (best.kind() == parallel::StrategyKind::Pipelined) {
+    add(PipelinedExecution::automatic(devices)
+            .schedule(best.schedule())
+            .stagesPerDevice(best.stagesPerDevice()));
+  } else if (best.kind() == parallel::StrategyKind::Sharded) {
+    add(ShardedExecution::automatic(devices));
+  }
+  return all;
+}
+
 /// A strategy with growing thrift.
 std::vector<PlanChoice> withThrift(const Strategy& strategy, bool training) {
   const bool phased = parallel::isPhased(strategy.kind());  // its state is off chip anyway
@@ -126,6 +152,48 @@ std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space) {
     std::erase_if(families, [](const auto& family) { return family.empty(); });
   }
   return families;
+}
+
+std::vector<PlanChoice> plansOnOneMore(const PlanSpace& space, const PlanChoice& best) {
+  PlanSpace more = space;
+  ++more.devices;
+  std::vector<PlanChoice> choices;
+  const auto add = [&](const Strategy& strategy, std::int64_t replicas) {
+    PlanChoice choice = withReplicas({.strategy = strategy}, more, replicas);
+    choices.push_back(choice);
+    choice.recomputation = best.recomputation;
+    choice.optimizerOffChip = best.optimizerOffChip;
+    choice.weightsOffChip = best.weightsOffChip;
+    if (choice != choices.back()) {
+      choices.push_back(choice);
+    }
+  };
+  for (const std::int64_t replicas : replicaCounts(more)) {
+    if (more.devices % replicas == 0) {
+      for (const Strategy& strategy :
+           usualStrategies(more.devices / replicas, space.training, best.strategy)) {
+        add(strategy, replicas);
+      }
+    }
+  }
+  return choices;
+}
+
+void addOneMoreDevice(const PlanSpace& space,
+                      const std::function<Trial(const PlanChoice&)>& tryPlan,
+                      PlanReport& report) {
+  double fastest = report.best->seconds;
+  std::optional<PlanChoice> found;
+  for (const PlanChoice& choice : plansOnOneMore(space, report.best->choice)) {
+    const Trial trial = tryPlan(choice);
+    if (trial.plan && trial.plan->seconds < fastest) {
+      fastest = trial.plan->seconds;
+      found = choice;
+    }
+  }
+  if (found) {
+    report.changes.push_back({"one more device: " + found->str(), fastest});
+  }
 }
 
 PlanChoice withReplicas(PlanChoice choice, const PlanSpace& space, std::int64_t replicas) {

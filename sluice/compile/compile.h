@@ -74,6 +74,7 @@ struct CompileRequest {
   // Passes.
   bool foldBatchNorm = false;  ///< changes results: products of constant weights take their norms
   bool fusion = true;
+  bool numbersNames = false;  ///< tells ops of one name apart: their values are traced
   /// Says which composites stay whole because a device has a kernel for them; empty: none.
   std::function<bool(const ir::Op&)> keepComposite = {};
 

@@ -24,6 +24,7 @@
 #include "sluice/transforms/fuse_elementwise.h"
 #include "sluice/transforms/gather_early.h"
 #include "sluice/transforms/half_scores.h"
+#include "sluice/transforms/number_names.h"
 #include "sluice/transforms/shard_updates.h"
 #include "sluice/transforms/shard_weights.h"
 
@@ -255,13 +256,21 @@ void shardWeights(Compilation& c) {
                            c.request.replicas);
 }
 
-/// They had parts only to be differentiated through.
+/// They had parts only to be differentiated through. Names are told apart before, because devices
+/// may keep other composites, and after, because a composite may have several parts of one kind.
 void decompose(Compilation& c) {
+  const auto numberNames = [&] {
+    if (c.request.numbersNames) {
+      transforms::numberNames(c.graph);
+    }
+  };
+  numberNames();
   transforms::inAllGraphs(c.graph, [&](ir::Graph& graph) {
     return transforms::decompose(graph, [&](const ir::Op& op) {
       return staysWhole(c, graph, op) || (c.request.keepComposite && c.request.keepComposite(op));
     });
   });
+  numberNames();
 }
 
 /// Groups that some kind of device can run. Where others cannot they are taken apart again, once it

@@ -12,7 +12,7 @@ namespace sluice::devices {
 
 struct MeasureOptions {
   device::Clock clock = device::steadyNanoseconds;
-  double secondsEach = 0.02;    ///< time for each figure, or one run if that takes longer
+  double secondsEach = 0.02;    ///< time for each figure, or three runs if they take longer
   std::int64_t largest = 4096;  ///< maximum rows and columns of the matrices
   std::size_t copyBytes = std::size_t{32} << 20U;
 };

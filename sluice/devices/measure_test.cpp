@@ -19,6 +19,13 @@ std::int64_t tick() {
   return now += Nanoseconds;
 }
 
+/// By which everything takes 1 ms, and every third piece of work is interrupted for 9 ms.
+std::int64_t interrupted() {
+  static std::atomic<std::int64_t> now{0};
+  static std::atomic<int> readings{0};
+  return now += readings++ % 6 == 1 ? 10'000'000 : 1'000'000;
+}
+
 constexpr std::size_t kCopied = 4096;
 
 TEST(MeasureRates, DividesTheWorkByTheTimeOfTheClock) {
@@ -45,6 +52,25 @@ TEST(MeasureRates, TakesLargerMatricesWhileSmallOnesAreShort) {
   const Measured measured =
       measureRates(*device, {.clock = tick<1'000'000>, .largest = 300, .copyBytes = kCopied});
   EXPECT_DOUBLE_EQ(measured.rates.f32, 2.0 * 256 * 256 * 256 / 1e-3);
+}
+
+/// Neither ends the growth of the matrices, nor is it the time of a short figure.
+TEST(MeasureRates, PassesOverInterruptions) {
+  const auto device = cpu::makeCpuDevice();
+  const MeasureOptions options{
+      .clock = interrupted, .secondsEach = 5e-3, .largest = 300, .copyBytes = kCopied};
+  for (int i = 0; i < 3; ++i) {  // figures begin with another piece of work each time
+    const Measured measured = measureRates(*device, options);
+    const double products = 2.0 * 256 * 256 * 256 / 1e-3;
+    EXPECT_DOUBLE_EQ(measured.rates.f32, products);
+    EXPECT_DOUBLE_EQ(measured.rates.f16, products);
+    EXPECT_DOUBLE_EQ(measured.rates.bf16, products);
+    EXPECT_DOUBLE_EQ(measured.rates.f64, products);
+    EXPECT_DOUBLE_EQ(measured.memoryBytesPerSecond, 2 * kCopied / 1e-3);
+    EXPECT_DOUBLE_EQ(measured.fromHostBytesPerSecond, kCopied / 1e-3);
+    EXPECT_DOUBLE_EQ(measured.toHostBytesPerSecond, kCopied / 1e-3);
+    EXPECT_DOUBLE_EQ(measured.launchSeconds, 1e-3 / 100);
+  }
 }
 
 TEST(MeasureRates, EndsThoughTheClockStandsStill) {

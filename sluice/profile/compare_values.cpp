@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -55,6 +56,14 @@ class Partners {
     values_.push_back(&value);
     ++left_;
   }
+  /// Of the first trace, of which as much is under the key.
+  void count(const WrittenValue& value) { others_.insert(contentOf(value)); }
+  /// Whether values that differ belong together. Ops of one name are told apart by their order,
+  /// which says nothing if a run did not write all of them. What is recomputed counts once. Copies
+  /// of one name are other ones in every cut.
+  bool arePaired(bool copies) const {
+    return others_.size() == byContent_.size() && (!copies || others_.size() == 1);
+  }
   /// Takes the first one with the same type and elements.
   bool takeEqual(const WrittenValue& value) {
     const auto equal = byContent_.find(contentOf(value));
@@ -85,6 +94,7 @@ class Partners {
 
   std::vector<const WrittenValue*> values_;               // nullptr: taken
   std::map<Content, std::deque<std::size_t>> byContent_;  // those before takeFirst
+  std::set<Content> others_;
   std::size_t first_ = 0;
   std::int64_t left_ = 0;
 };
@@ -191,7 +201,8 @@ class Comparing {
             once ? value.replica : 0};
   }
 
-  /// Under one key equal values are a pair, whatever their order; the rest are pairs in order.
+  /// Under one key equal values are a pair, whatever their order; the rest are pairs in order, if
+  /// the runs wrote as many.
   void addStep(std::int32_t step) {
     const auto number = static_cast<std::size_t>(step);
     std::map<ValueKey, Partners> others;
@@ -211,7 +222,10 @@ class Comparing {
       const auto group = others.find(keyOf(value));
       if (group == others.end()) {
         ++result_.onlyFirst;
-      } else if (group->second.takeEqual(value)) {
+        continue;
+      }
+      group->second.count(value);
+      if (group->second.takeEqual(value)) {
         ++result_.compared;
       } else {
         left.push_back(&value);
@@ -220,7 +234,8 @@ class Comparing {
     for (const WrittenValue* value : left) {
       Partners& group = others.find(keyOf(*value))->second;
       const WrittenValue* other = group.first();
-      if (other == nullptr || (isCopy(*value) && value->type != other->type)) {
+      if (other == nullptr || !group.arePaired(isCopy(*value)) ||
+          (isCopy(*value) && value->type != other->type)) {
         ++result_.onlyFirst;  // or its layout is another
         continue;
       }

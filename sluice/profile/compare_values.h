@@ -1,6 +1,8 @@
 // Compares what two runs wrote, value by value: the first op, micro-batch and tensor in which they
 // differ. Values are found by op, name, variable, output, step, micro-batch and replica, so the
-// runs may have different strategies, devices or machines. A pure function of two Traces.
+// runs may have different strategies, devices or machines. A program that is compiled to be traced
+// tells ops of one name apart (transforms/number_names.h); where names repeat all the same, values
+// that differ are compared only if both runs wrote as many. A pure function of two Traces.
 #pragma once
 
 #include <cstdint>

@@ -163,6 +163,29 @@ TEST(CompareValues, OfManyValuesUnderOneNameIsDoneAtOnce) {
   EXPECT_EQ(found.different, static_cast<std::int64_t>(kValues) - 1);
 }
 
+/// Another cut writes other ones of the values of a name and makes other copies.
+TEST(CompareValues, CallsNothingOfARepeatedNameDifferentThatOnlyOneRunHas) {
+  const auto run = [](const std::vector<float>& written, const std::vector<float>& copied) {
+    WriteLog log(true);
+    for (const float value : written) {
+      put(log, "relu", 0, {value}, "relu");
+    }
+    for (const float value : copied) {
+      put(log, "relu", 0, {value}, "transfer");
+    }
+    return traced(log);
+  };
+  const ValueComparison found = compareValues(run({1, 2, 4}, {1, 2}), run({1, 2, 3, 4}, {1, 3}));
+  EXPECT_EQ(found.compared, 4);
+  EXPECT_EQ(found.different, 0);
+  EXPECT_EQ(found.onlyFirst, 1);
+  EXPECT_EQ(found.onlySecond, 2);
+  // As many of both, one of them another: its bits differ, also if one run made it twice.
+  EXPECT_EQ(compareValues(run({1, 2, 4}, {}), run({1, 2, 5}, {})).different, 1);
+  EXPECT_EQ(compareValues(run({4}, {}), run({5, 5}, {})).different, 1);
+  EXPECT_EQ(compareValues(run({4}, {4}), run({4}, {5})).different, 1);
+}
+
 TEST(CompareValues, ReportsATypeThatChanged) {
   const ValueComparison found = compareValues(sample(true), sample(true, {4, 5}));
   ASSERT_TRUE(found.first);

@@ -73,7 +73,7 @@ class Explainer {
     const std::int32_t rounds = roundsOf(step);
     const Replays& replays = replayed(rounds);
     result_.ideal += replays.ideal.end;
-    result_.even += replays.even.end;
+    result_.even += std::min(replays.even.end, replays.ideal.end);
     const Gaps even(t_, replays.even, rounds);
     const Gaps ideal(t_, replays.ideal, rounds);
     const Chains chains(t_, step);

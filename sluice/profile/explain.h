@@ -91,7 +91,7 @@ struct Explanation {
   /// The time of all steps with the same kernels in the same order, if nothing but kernels and
   /// their order took time.
   std::int64_t ideal = 0;
-  std::int64_t even = 0;  ///< the same if all stages were equal, too
+  std::int64_t even = 0;  ///< the same if all stages were equal, too, where that helps
 };
 
 Explanation explain(const Trace& trace);

@@ -84,6 +84,26 @@ TEST(Explain, FollowsTheWaitsOfATask) {
   EXPECT_EQ(found.devices[1].causes[kIndex(Cause::Ramp)], 300);
 }
 
+/// Devices that do not wait for each other, the second with an update: more for the second one and
+/// less for the first would take longer.
+TEST(Explain, CallsNothingEvenThatIsSlower) {
+  program::Program program = twoStageProgram();
+  for (program::Lane& lane : program.lanes) {
+    for (program::Task& task : lane.tasks) {
+      task.numWaits = 0;
+    }
+  }
+  Trace trace(program);
+  trace.addStep({{{1, 0, 0, 0, 200},
+                  {1, 1, 0, 200, 400},
+                  {3, 0, 0, 0, 100},
+                  {3, 1, 0, 100, 200},
+                  {3, 2, 0, 200, 400}}});
+  const Explanation found = explain(trace);
+  EXPECT_EQ(found.ideal, 400);
+  EXPECT_EQ(found.even, 400);
+}
+
 TEST(Explain, NamesTheTaskThatIsWaitedFor) {
   Trace trace(twoStageProgram());
   trace.addStep(twoStageTimes(0));

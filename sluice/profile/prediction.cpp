@@ -40,6 +40,62 @@ std::int64_t stepTime(const Trace& trace) {
   return sum / trace.numSteps();
 }
 
+/// What is the same wherever a program runs.
+struct Measures {
+  std::string_view what;  ///< "bytes"
+  std::string_view of;    ///< "task"
+  std::map<std::string, std::int64_t> amounts;
+};
+
+/// The most in a step: the last one may have fewer rounds.
+Measures runsOf(const Trace& trace) {
+  Measures runs{"runs in a step", "task", {}};
+  for (const Trace::Step& step : trace.steps) {
+    std::map<std::string, std::int64_t> counts;
+    for (const runtime::TaskTime& time : step) {
+      ++counts[trace.subjectOf(time).name];
+    }
+    for (const auto& [name, count] : counts) {
+      std::int64_t& most = runs.amounts[name];
+      most = std::max(most, count);
+    }
+  }
+  return runs;
+}
+
+Measures copiedOf(const Trace& trace) {
+  Measures copied{"bytes", "task", {}};
+  for (const TracedSubject& subject : trace.subjects) {
+    copied.amounts[subject.name] += subject.bytes;
+  }
+  return copied;
+}
+
+Measures stateOf(const Trace& trace) {
+  Measures state{"bytes", "variable", {}};
+  for (const TracedBuffer& buffer : trace.buffers) {
+    if (buffer.state) {
+      state.amounts[buffer.name] += buffer.bytes;
+    }
+  }
+  return state;
+}
+
+/// "its task 'feed x' has 64 bytes instead of 32"; empty: none differs.
+std::string differenceOf(Measures here, Measures there) {
+  for (const auto& [name, found] : there.amounts) {
+    here.amounts.try_emplace(name, 0);
+  }
+  for (const auto& [name, amount] : here.amounts) {
+    const std::int64_t found = there.amounts[name];
+    if (found != amount) {
+      return fmt::format(
+          "its {} '{}' has {} {} instead of {}", here.of, name, found, here.what, amount);
+    }
+  }
+  return "";
+}
+
 void requireSameProgram(const Trace& measured,
                         const Times& here,
                         const Trace& predicted,
@@ -55,6 +111,11 @@ void requireSameProgram(const Trace& measured,
     fail(fmt::format(
         "it has {} devices instead of {}", predicted.numDevices(), measured.numDevices()));
   }
+  if (measured.microBatchesPerRound != predicted.microBatchesPerRound) {
+    fail(fmt::format("a round of it has {} micro-batches instead of {}",
+                     predicted.microBatchesPerRound,
+                     measured.microBatchesPerRound));
+  }
   for (const auto& [name, time] : here) {
     if (!there.contains(name)) {
       fail(fmt::format("it has no task '{}'", name));
@@ -63,6 +124,12 @@ void requireSameProgram(const Trace& measured,
   for (const auto& [name, time] : there) {
     if (!here.contains(name)) {
       fail(fmt::format("it has a task '{}'", name));
+    }
+  }
+  for (const auto measures : {runsOf, copiedOf, stateOf}) {
+    const std::string difference = differenceOf(measures(measured), measures(predicted));
+    if (!difference.empty()) {
+      fail(difference);
     }
   }
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -74,7 +76,7 @@ TEST(Report, SaysEverywhereThatARunWasSimulated) {
   made.trace.simulated = "ipu2";
   const std::span<const TracedRun> runs(&made, 1);
   constexpr const char* kLabel = "(simulated on ipu2)";
-  EXPECT_THAT(reportText(runs), HasSubstr(kLabel));
+  EXPECT_THAT(reportText(runs, 1000), HasSubstr(kLabel));
   EXPECT_THAT(reportMarkdown(runs), HasSubstr(kLabel));
   EXPECT_THAT(reportPage(runs), HasSubstr(kLabel));
   EXPECT_THAT(made.trace.summary(), HasSubstr(kLabel));
@@ -126,9 +128,10 @@ TEST(Report, HasPredictionsBesideMeasurements) {
 TEST(Report, AdvisesAPipelineWhereStagesTakeTurns) {
   TracedRun made = run("first");
   const std::span<const TracedRun> runs(&made, 1);
-  EXPECT_THAT(reportText(runs), HasSubstr("a schedule with a smaller ramp"));
+  EXPECT_THAT(reportText(runs, 1000), HasSubstr("a schedule with a smaller ramp"));
   made.trace.microBatchesPerRound = 1;
-  EXPECT_THAT(reportText(runs), HasSubstr("is due to ramp. There is one micro-batch at a time"));
+  EXPECT_THAT(reportText(runs, 1000),
+              HasSubstr("is due to ramp. There is one micro-batch at a time"));
 }
 
 /// Virtual time has no time of day: such a run begins with the first one that has.
@@ -200,6 +203,24 @@ TEST(Report, RefusesPredictionsOfOtherPrograms) {
   EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
               HasSubstr("was measured"));
   made.predicted->simulated = "ipu2";
+  const auto refusal = [&](const auto& change) {
+    TracedRun other = made;
+    change(*other.predicted);
+    const std::span<const TracedRun> others(&other, 1);
+    return testing::messageOf<InvalidArgument>([&] { reportText(others); });
+  };
+  EXPECT_THAT(refusal([](Trace& t) { t.microBatchesPerRound = 4; }),
+              HasSubstr("4 micro-batches instead of 2"));
+  EXPECT_THAT(refusal([](Trace& t) { t.subjects[0].bytes *= 2; }),
+              HasSubstr("its task 'feed x' has 200 bytes instead of 100"));
+  EXPECT_THAT(
+      refusal([](Trace& t) { t.buffers.push_back({.name = "w", .state = true, .bytes = 8}); }),
+      HasSubstr("its variable 'w' has 8 bytes instead of 0"));
+  EXPECT_THAT(refusal([](Trace& t) {
+                t.steps.resize(1);
+                t.steps[0].insert(t.steps[0].end(), t.steps[0].begin(), t.steps[0].end());
+              }),
+              HasSubstr("runs in a step instead of 2"));
   made.predicted->subjects[0].name = "another";
   EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
               HasSubstr("another program"));
@@ -233,12 +254,37 @@ TEST(Report, AsTextNamesCausesStagesAndTasks) {
   }
 }
 
+/// Names of several bytes per character keep their ends, and paragraphs go on in the next line.
+TEST(Report, AsTextIsNotWiderThanAskedFor) {
+  TracedRun made = run("first");
+  const std::string umlauts =
+      "\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc";
+  for (std::size_t s = 0; s < made.trace.subjects.size(); ++s) {
+    made.trace.subjects[s].name =
+        fmt::format("{0}{0}{0}{0} {1}{2}{1}", umlauts, s % 2 == 0 ? "" : umlauts, s);
+  }
+  for (const std::size_t width : {40, 64, 65, 66, 100}) {
+    const std::string text = reportText(std::span(&made, 1), width);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const auto later = std::ranges::count_if(
+          line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; });
+      EXPECT_LE(line.size() - static_cast<std::size_t>(later), width) << line;
+    }
+    EXPECT_NO_THROW(static_cast<void>(json(text).dump())) << "a character is cut";
+    for (std::size_t s = 0; s < made.trace.subjects.size(); s += 2) {  // their ends tell them apart
+      EXPECT_THAT(text, HasSubstr(fmt::format(" {} ", s)));
+    }
+  }
+}
+
 TEST(Report, AsMarkdownComparesRuns) {
   TracedRun odd = run("a|b");
   odd.trace.subjects[0].name = "feed a|b";
   const std::vector<TracedRun> runs = {odd, run("second")};
   const std::string text = reportMarkdown(runs);
   EXPECT_THAT(text, HasSubstr("# Comparison\n\n| per step | a\\|b | second |\n|---|---:|---:|\n"));
+  EXPECT_THAT(text, HasSubstr("| idle of all devices, ramp |"));
   EXPECT_THAT(text, HasSubstr("## Idle time by cause, per step"));
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,50 @@ constexpr std::size_t kShownTensors = 8;
 
 std::string bytes(std::int64_t count) {
   return program::formatBytes(static_cast<std::size_t>(count));
+}
+
+/// The bytes of a character after its first one.
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
+std::size_t charactersOf(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, continues));
+}
+
+/// The end of a name that is too long, which tells it from others.
+std::string endOf(const std::string& text, std::size_t width) {
+  constexpr std::string_view kLeftOut = "..";
+  std::size_t left = charactersOf(text);
+  if (left <= width) {
+    return text;
+  }
+  std::size_t from = 0;
+  while (from < text.size() && (left > width - kLeftOut.size() || continues(text[from]))) {
+    left -= continues(text[from]) ? 0 : 1;
+    ++from;
+  }
+  return std::string(kLeftOut) + text.substr(from);
+}
+
+/// In lines that end at spaces.
+std::string wrapped(std::string_view text, std::size_t width) {
+  std::string lines;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    const std::size_t length = charactersOf(word);
+    if (column > 0) {
+      const bool fits = column + 1 + length <= width;
+      lines += fits ? ' ' : '\n';
+      column = fits ? column + 1 : 0;
+    }
+    lines += word;
+    column += length;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
 }
 
 /// Columns of texts; all but the first are right-aligned.
@@ -41,26 +86,44 @@ class Table {
     std::vector<std::size_t> widths(rows_[0].size(), 0);
     for (const auto& row : rows_) {
       for (std::size_t c = 0; c < row.size(); ++c) {
-        widths[c] = std::max(widths[c], row[c].size());
+        widths[c] = std::max(widths[c], charactersOf(row[c]));
       }
     }
-    std::size_t others = 0;
-    for (std::size_t c = 1; c < widths.size(); ++c) {
-      others += widths[c] + 2;
-    }
-    widths[0] = std::min(widths[0], others + 12 < width ? width - others - 2 : std::size_t{12});
+    narrow(widths, width);
     std::string text;
-    for (const auto& row : rows_) {
-      std::string cells = fmt::format("  {:<{}}", row[0].substr(0, widths[0]), widths[0]);
-      for (std::size_t c = 1; c < row.size(); ++c) {
-        cells += fmt::format("  {:>{}}", row[c], widths[c]);
+    for (std::size_t from = 1; from < widths.size();) {  // what is too wide goes on below
+      std::size_t all = 2 + widths[0] + 2 + widths[from];
+      std::size_t to = from + 1;
+      while (to < widths.size() && all + 2 + widths[to] <= width) {
+        all += 2 + widths[to++];
       }
-      text += cells + '\n';
+      for (const auto& row : rows_) {
+        text += fmt::format("  {:<{}}", endOf(row[0], widths[0]), widths[0]);
+        for (std::size_t c = from; c < to; ++c) {
+          text += fmt::format("  {:>{}}", endOf(row[c], widths[c]), widths[c]);
+        }
+        text += '\n';
+      }
+      from = to;
     }
     return text;
   }
 
  private:
+  /// The widest columns, which have names, give way to the others.
+  static void narrow(std::vector<std::size_t>& widths, std::size_t width) {
+    constexpr std::size_t kLeast = 12;
+    std::size_t all = 2 * widths.size();
+    for (const std::size_t column : widths) {
+      all += column;
+    }
+    for (auto widest = std::ranges::max_element(widths); all > width && *widest > kLeast;
+         widest = std::ranges::max_element(widths)) {
+      --*widest;
+      --all;
+    }
+  }
+
   static std::string line(const std::vector<std::string>& cells) {
     std::string text = "|";
     for (const std::string& cell : cells) {
@@ -298,7 +361,7 @@ Table comparison(const std::vector<RunFacts>& all) {
   add("busy", [](const RunFacts& f) { return fmt::format("{:.1f} %", 100 * f.busyShare()); });
   for (std::size_t c = 0; c < kCauses; ++c) {
     const auto cause = static_cast<Cause>(c);
-    add(fmt::format("idle, {}", name(cause)),
+    add(fmt::format("idle of all devices, {}", name(cause)),
         [&](const RunFacts& f) { return milliseconds(f.perStep(f.idle(cause))); });
   }
   return table;
@@ -329,9 +392,9 @@ std::string reportText(std::span<const TracedRun> runs, std::size_t width) {
     text += fmt::format("Comparison\n{}\n", comparison(all).plain(width));
   }
   for (const RunFacts& facts : all) {
-    text += fmt::format("{}\n{}\n", headline(facts), advice(facts));
+    text += fmt::format("{}\n{}\n", wrapped(headline(facts), width), wrapped(advice(facts), width));
     for (const Section& section : sectionsOf(facts)) {
-      text += fmt::format("\n{}\n{}", section.title, section.table.plain(width));
+      text += fmt::format("\n{}\n{}", wrapped(section.title, width), section.table.plain(width));
     }
     text += &facts == &all.back() ? "" : "\n";
   }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/ops/fused.h"
 #include "sluice/runtime/write_log.h"
 
 namespace sluice::runtime {
@@ -17,6 +18,24 @@ bool compares(const ir::OpDef& def) {
   constexpr std::array<std::string_view, 6> kOps = {
       "equal", "greater", "greater_equal", "less", "less_equal", "not_equal"};
   return std::ranges::find(kOps, def.name) != kOps.end();
+}
+
+struct Writer {
+  std::string_view op;
+  std::string_view name;
+  std::int32_t output;
+};
+
+/// What makes an output; of a fused op, the op of its body, which is fused in other groups
+/// elsewhere.
+Writer writerOf(const device::KernelCall& call, std::size_t output) {
+  if (call.def != &ops::kFused) {
+    return {call.def->name, call.name, static_cast<std::int32_t>(output)};
+  }
+  const ir::Graph& body = call.attrs.subgraph("body");
+  const ir::Value made = body.outputs()[output].value;
+  const ir::Op& op = body.op(made.op);
+  return {op.def->name, op.name, static_cast<std::int32_t>(made.out)};
 }
 
 std::string problemOf(const FiniteCheck& made, std::int64_t elements) {
@@ -169,11 +188,12 @@ void CheckedSegment::note(device::Queue& queue,
     device::copyOut(queue, copy_.data(), buffers[static_cast<std::size_t>(call.outputs[j])], bytes);
     const program::Buffer& written =
         turn.program->buffer(program::BufferId(segment_.calls[kernel].outputs[j]));
+    const Writer writer = writerOf(call, j);
     turn.writes->add(
-        {.op = std::string(call.def->name),
-         .name = call.name,
+        {.op = std::string(writer.op),
+         .name = std::string(writer.name),
          .tensor = written.region == program::Region::State ? written.name : std::string(),
-         .output = static_cast<std::int32_t>(j),
+         .output = writer.output,
          .type = call.outputTypes[j],
          .microBatch = segment_.oncePerRound() ? -1 : turn.microBatch,
          .round = turn.round,

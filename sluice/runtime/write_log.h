@@ -32,8 +32,10 @@ class SharedText {
 };
 
 struct WrittenValue {
-  SharedText op;    ///< "matmul", or the kind of a task that runs no kernel: "feed", "transfer"
-  SharedText name;  ///< of the kernel, input, copy or sum
+  /// "matmul", also inside a fused op, or the kind of a task that runs no kernel: "feed",
+  /// "transfer"
+  SharedText op;
+  SharedText name;         ///< of the op, input, copy or sum
   SharedText tensor = {};  ///< the variable that is written; empty: none
   std::int32_t output = 0;
   TensorType type;

@@ -17,6 +17,7 @@
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
 #include "sluice/transforms/half_scores.h"
+#include "sluice/transforms/number_names.h"
 #include "tests/support/pass_checks.h"
 
 namespace sluice::transforms {
@@ -26,6 +27,27 @@ using ::testing::HasSubstr;
 
 bool decomposeAll(ir::Graph& graph) {
   return decompose(graph, [](const ir::Op&) { return false; });
+}
+
+TEST(NumberNames, TellsOpsOfOneNameApart) {
+  constexpr std::string_view kBefore = R"(graph "g" {
+    %0 = input() "relu" : f32[2]
+    %1 = relu(%0) "relu" : f32[2]
+    %2 = relu(%1) "relu" : f32[2]
+    %3 = neg(%2) "relu#2" : f32[2]
+    %4 = relu(%3) "relu" : f32[2]
+    output "y" = %4
+  })";
+  constexpr std::string_view kAfter = R"(graph "g" {
+    %0 = input() "relu" : f32[2]
+    %1 = relu(%0) "relu" : f32[2]
+    %2 = relu(%1) "relu#3" : f32[2]
+    %3 = neg(%2) "relu#2" : f32[2]
+    %4 = relu(%3) "relu#4" : f32[2]
+    output "y" = %4
+  })";
+  expectPass(numberNames, kBefore, kAfter);
+  expectUnchanged(numberNames, kAfter);
 }
 
 constexpr std::string_view kLoss = R"(graph "g" {

@@ -263,8 +263,79 @@ TEST(PlanSearch, TriesNoMoreThriftThanNeeded) {
   EXPECT_EQ(report.best->seconds, 3);
   EXPECT_TRUE(report.complete);
   for (const TriedPlan& tried : report.tried) {
-    EXPECT_FALSE(parallel::isPhased(tried.choice.strategy.kind()));
     EXPECT_LE(tried.seconds, 3);
+  }
+}
+
+/// Replicas and schedules of a second device, not only the best plan's own schedule.
+TEST(PlanSearch, SuggestsTheBestUseOfOneMoreDevice) {
+  const PlanSpace space{.devices = 1, .training = true, .budget = 1000, .shared = 4};
+  const PlanChoice one{.strategy = PipelinedExecution::automatic(1)};
+  const auto suggested = [&](const auto& seconds) {
+    PlanReport report;
+    report.best = *trialOf(one, 5, 1000, 1000).plan;
+    addOneMoreDevice(
+        space,
+        [&](const PlanChoice& choice) { return trialOf(choice, seconds(choice), 1000, 1000); },
+        report);
+    return report.changes.empty() ? "" : report.changes[0].text;
+  };
+  EXPECT_EQ(suggested([](const PlanChoice& choice) { return choice.replicas == 2 ? 3 : 4; }),
+            "one more device: 2 replicas of one device");
+  EXPECT_THAT(suggested([](const PlanChoice& choice) {
+                return choice.strategy.schedule() == schedule::PipelineKind::ZeroBubble ? 3 : 4;
+              }),
+              HasSubstr("pipeline of 2 devices, zero-bubble"));
+  EXPECT_EQ(suggested([](const PlanChoice&) { return 5; }), "");  // not faster
+}
+
+/// Three replicas cannot share out four micro-batches, so two of three devices were best.
+TEST(FindPlan, SuggestsADeviceThatLetsReplicasShareOut) {
+  const PlanReport report = found<Mlp>(planning(0, 4, false), false, {.devices = 3});
+  ASSERT_TRUE(report.best);
+  EXPECT_EQ(report.best->choice.replicas, 2) << report.best->choice.str();
+  ASSERT_FALSE(report.changes.empty());
+  EXPECT_EQ(report.changes.back().text, "one more device: 4 replicas of one device");
+  EXPECT_LT(report.changes.back().seconds, report.best->seconds);
+}
+
+TEST(PlanSearch, SuggestsOneMoreDeviceForReplicasAndPhases) {
+  const PlanSpace space{.devices = 3, .training = true, .budget = 1000, .shared = 12};
+  PlanChoice replicas = withReplicas({.strategy = PipelinedExecution::automatic(1)}, space, 3);
+  replicas.recomputation = Recomputation::Standard;
+  const PlanChoice phased{.strategy = SerialPhasedExecution(Phase::automatic(2))};
+  for (const PlanChoice& best : {replicas, phased}) {
+    std::set<std::int64_t> counts;
+    for (const PlanChoice& choice : plansOnOneMore(space, best)) {
+      EXPECT_EQ(choice.strategy.automaticDevices() * choice.replicas, 4) << choice.str();
+      EXPECT_TRUE(choice.recomputation == Recomputation::None ||
+                  choice.recomputation == best.recomputation);
+      counts.insert(choice.replicas);
+    }
+    EXPECT_EQ(counts, (std::set<std::int64_t>{1, 2, 4}));
+  }
+}
+
+/// Phases that fit with less thrift may do less work than plans that fit with more.
+TEST(PlanSearch, TriesPhasesUnlessAPlanFitsWithoutThrift) {
+  const auto trial = [](const PlanChoice& choice, std::size_t budget) {
+    return parallel::isPhased(choice.strategy.kind()) ? trialOf(choice, 1.5, 800, budget)
+                                                      : thriftyTrial(choice, budget);
+  };
+  const auto bestOf = [&](std::size_t budget) {
+    PlanReport report;
+    searchPlans({.devices = 1, .training = true, .budget = budget}, trial, 1, {}, report);
+    return report;
+  };
+  for (const std::size_t budget : {800, 850, 900}) {
+    const PlanReport thrifty = bestOf(budget);
+    ASSERT_TRUE(thrifty.best);
+    EXPECT_EQ(thrifty.best->seconds, 1.5) << budget;
+  }
+  const PlanReport ample = bestOf(1000);
+  EXPECT_EQ(ample.best->seconds, 1);
+  for (const TriedPlan& tried : ample.tried) {
+    EXPECT_FALSE(parallel::isPhased(tried.choice.strategy.kind()));
   }
 }
 

@@ -76,6 +76,10 @@ def command_line(programs):
             lost = subprocess.run([programs.folder / "sluice", command], stdout=full, stderr=subprocess.PIPE,
                                   text=True, check=False)
         check(lost.returncode == 1 and "No space left" in lost.stderr, lost)
+    with open("/dev/full", "w", encoding="utf-8") as full:  # a rank's line is written long before the end
+        lost = subprocess.run([programs.folder / "sluice", "launch", "-n", "1", "echo", "x"], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)
+    check(lost.returncode == 1 and "closed or full" in lost.stderr, lost)
     programs.run("sluice", "inspect", code=2)
     check("launch-rank" not in text, text)
     text = programs.run("sluice", "ops", "--unknown", code=2)
@@ -102,7 +106,9 @@ def calibrate(programs, folder):
     check("simulated itself" in programs.run("sluice", "calibrate", "--device", "sim", code=1), "sim")
     target.write_text("{")
     check("JSON" in programs.run("sluice", "inspect", graph, "--program", "--device", f"sim@{target}", code=1), "json")
-    check("none.slt" in programs.run("sluice", "diff", folder / "none.slt", target, code=1), "diff")
+    check("none.slt" in programs.run("sluice", "diff", folder / "none.slt", target, code=2), "diff")
+    text = programs.run("sluice", "diff", "a.slt", "b.slt", "--absolute", "nan", code=2)
+    check("--absolute" in text and "none" not in text, text)
 
 
 def convert(programs, folder):

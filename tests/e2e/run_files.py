@@ -138,6 +138,32 @@ def run_kept_models(programs, folder):
 
 
 @with_folder
+def diff_command(programs, folder):
+    """Cuts write the same values, other data do not, and trouble is no difference."""
+    model = line_model(programs, folder)
+    write_npy(folder / "x.npy", "f", [32, 1], [i / 16 - 1 for i in range(32)])
+    write_npy(folder / "other.npy", "f", [32, 1], [i / 16 for i in range(32)])
+
+    def traced(name, target, *arguments, values="Hashes"):
+        os.environ["SLUICE_PROFILE"] = json.dumps({"directory": str(folder / name), "values": values})
+        programs.run("sluice", "train", model, "--data", f"x={folder / 'x.npy'}", "--target", folder / target, "--loss",
+                     "mse", "--optimizer", "sgd", "--batch", 4, "--accumulate", 4, "--in-order", *arguments)
+        del os.environ["SLUICE_PROFILE"]
+        return folder / name / "training" / "run.slt"
+
+    one, two = traced("one", "x.npy"), traced("two", "x.npy", "--devices", 2)
+    check(" 0 differ" in programs.run("sluice", "diff", one, two), "a cut changes values")
+    other = traced("other", "other.npy")
+    check("first difference" in programs.run("sluice", "diff", one, other, code=1), "no difference")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        lost = subprocess.run([programs.folder / "sluice", "diff", one, other], stdout=full, stderr=subprocess.PIPE,
+                              text=True, check=False)
+    check(lost.returncode == 2 and "No space left" in lost.stderr, lost)
+    text = programs.run("sluice", "diff", one, other, "--relative", "0.1", code=2)
+    check(str(one) in text and "TraceValues::All" in text, text)  # which file
+
+
+@with_folder
 def train_command(programs, folder):
     """w x + b learns 2 x + 1, alone and in two stages, and goes on from a checkpoint."""
     model = line_model(programs, folder)
@@ -179,7 +205,7 @@ def train_command(programs, folder):
     text = train("--lr", 1e300, "--batch", 32, "--checkpoint", folder / "inf", "-o", folder / "inf.onnx", code=1)
     check("is not finite after 1 updates: lower the learning rate" in text and not (folder / "inf.onnx").exists(), text)
     check(not list((folder / "inf").iterdir()), "a checkpoint of infinities")
-    train("--epochs", 1, "-o", folder / "trained.onnx")
+    check("for micro-batches as in training: x f32[4, 1]" in train("--epochs", 1, "-o", folder / "trained.onnx"), "sizes")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     # It has the inputs and outputs of the model that was given: it runs, and is trained again.
     programs.run("sluice", "run", folder / "trained.onnx", "--input", f"x={folder / 'x.npy'}",
@@ -400,13 +426,13 @@ def plan_command(programs, folder):
     picture = (folder / "plan.svg").read_text()
     check(picture.startswith("<svg") and "device 0" in picture, picture)
     few = plan("--devices", 4, "--seconds", 0, code=1)
-    check("time was up" in few and "InternalError" not in few, few)
+    check("Nothing was tried" in few and "time was up" in few and "0 B" not in few, few)
     (folder / "text.onnx").write_text("not a model")
     for arguments, word, code in ((("--devices", 0), "1 to 64", 2),
                                   (("--devices", 65), "1 to 64", 2),
-                                  (("--memory", "lots"), "lots", 1),
-                                  (("--memory", "-1"), "-1", 1),
-                                  (("--memory", "99999999999999999999GiB"), "9999", 1),
+                                  (("--memory", "lots"), "lots", 2),
+                                  (("--memory", "-1"), "-1", 2),
+                                  (("--memory", "99999999999999999999GiB"), "9999", 2),
                                   (("--seconds", "nan"), "nan", 2),
                                   (("--loss", "hinge"), "hinge", 2),
                                   (("--run",), "--run", 2),
@@ -415,9 +441,16 @@ def plan_command(programs, folder):
         found = plan(*arguments, code=code)
         check(word in found and "InternalError" not in found, f"{arguments}: {found}")
     for file, where, word in ((folder / "text.onnx", device, "text.onnx"), (folder / "missing.onnx", device, "missing.onnx"),
-                              (model, "cpu", "not simulated"), (model, "sim@none.json", "none.json")):
+                              (model, "sim@none.json", "none.json")):
         found = programs.run("sluice", "plan", file, "--device", where, code=1)
         check(word in found and "InternalError" not in found, found)
+    real = programs.run("sluice", "plan", model, "--device", "cpu", code=2)
+    check("plans are simulated" in real and "sim@measured" in real, real)
+    ipu = programs.run("sluice", "plan", model, "--device", "sim@ipu2", "--memory", "1KiB", "--loss", "cross_entropy",
+                       "--seconds", 100, code=1)
+    check("no plan with phases is possible" in ipu and "phases are explicit" in ipu, ipu)
+    again = programs.run("sluice", "plan", model, "--devices", 2, "--seconds", 100, "--run", "--device", "sim@measured")
+    check("on this machine" in again, again)
 
 
 PLAN_PROGRAM = """#include <cstdio>

@@ -54,6 +54,56 @@ TEST(TracedValues, AreTheSameUnderEveryStrategy) {
   }
 }
 
+/// Layers without names, as files from torch have them.
+struct Nameless : nn::Module {
+  nn::Linear a{*this, "a", 6, 6};
+  nn::Linear b{*this, "b", 6, 6};
+  nn::Linear c{*this, "c", 6, 6};
+  nn::Linear d{*this, "d", 6, 6};
+
+  nn::Tensor forward(nn::Tensor x, nn::Tensor y) {
+    for (const nn::Linear* layer : {&a, &b, &c, &d}) {
+      x = nn::mul(nn::relu(nn::add(nn::matmul(x, layer->weight), *layer->bias)), x);
+    }
+    return nn::mseLoss(x, y);
+  }
+};
+
+profile::Trace namelessTrace(const Strategy& strategy, bool fusion) {
+  const TempFolder folder;
+  Options options = Options::defaults();
+  options.device("cpu")
+      .setExecutionStrategy(strategy)
+      .showCompilationProgressBar(false)
+      .fusion(fusion)
+      .enableProfiling(folder.path().string())
+      .traceValues(TraceValues::Hashes);
+  options.training.gradientAccumulation(4);
+  Nameless net;
+  auto model = trainingModel(net, options, optim::SGD(0.1));
+  const TensorType type{DType::F32, Shape{4, 6}};
+  model.run(testing::makeInputs({type, type}, 0, 4));
+  return profile::readTrace(folder / "training" / "run.slt");
+}
+
+TEST(TracedValues, OfOpsWithOneNameAreTheSameUnderEveryCut) {
+  std::vector<profile::Trace> all = {namelessTrace(ShardedExecution::automatic(1), false)};
+  for (const bool fusion : {false, true}) {
+    for (const int devices : {2, 3, 4}) {
+      all.push_back(namelessTrace(PipelinedExecution::automatic(devices), fusion));
+      const profile::Trace& cut = all.back();
+      for (const profile::Trace& other : all) {  // they copy other values
+        const profile::ValueComparison found = compareValues(other, cut);
+        EXPECT_EQ(found.different, 0) << profile::comparisonText(found, "another", "the cut");
+        EXPECT_GT(found.compared, 100);
+      }
+      const profile::ValueComparison whole = compareValues(all.front(), cut);
+      EXPECT_EQ(whole.onlyFirst > 0, fusion);  // what fused ops keep to themselves
+      EXPECT_GT(whole.onlySecond, 0);          // copies
+    }
+  }
+}
+
 /// A network with a function of the host in its middle, which may change one element by one bit.
 struct Tweaked : nn::Module {
   explicit Tweaked(std::int64_t call) : wrong(call) {}

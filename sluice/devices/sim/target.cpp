@@ -291,7 +291,14 @@ SimTarget findTarget(std::string_view name) {
                            error.message(),
                            wanted == "measured" ? "; `sluice calibrate` makes it" : "");
   }
-  return parseTarget(text, path);
+  if (wanted != "measured") {
+    return parseTarget(text, path);
+  }
+  try {
+    return parseTarget(text, path);
+  } catch (const ConfigFileError& error) {
+    raise<ConfigFileError>("{}; `sluice calibrate` makes it again", error.message());
+  }
 }
 
 }  // namespace sluice::devices::sim

@@ -83,6 +83,11 @@ TEST(SimTarget, IsAFileOrTheOneOfThisMachine) {
   EXPECT_EQ(measuredPath(), (folder.path() / "measured.json").string());
   EXPECT_THAT(messageOf<ConfigFileError>([] { findTarget("measured"); }),
               HasSubstr("sluice calibrate"));
+  for (const char* damaged : {"", "{", R"({"name": "a"})"}) {
+    writeFileAtomically(measuredPath(), damaged);
+    EXPECT_THAT(messageOf<ConfigFileError>([] { findTarget("measured"); }),
+                AllOf(HasSubstr("measured.json"), HasSubstr("`sluice calibrate` makes it again")));
+  }
   target.name = "measured";
   writeFileAtomically(measuredPath(), print(target));
   EXPECT_EQ(findTarget("measured").name, "measured");
