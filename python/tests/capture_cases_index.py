@@ -183,6 +183,18 @@ INDEX = [
         grad=False,
     ),
     Case(
+        "searchsorted",
+        lambda x, b: (
+            torch.searchsorted(b[0].sort()[0], x),
+            torch.searchsorted(b.sort(1)[0], x, right=True, out_int32=True),
+            torch.searchsorted(x.long().sort(1)[0], b.long()),
+            torch.searchsorted(b[0].sort()[0], 0.5, side="right"),
+        ),
+        X,
+        normal(3, 5),
+        grad=False,
+    ),
+    Case(
         "bincount",
         lambda i, w: (torch.bincount(i, minlength=6), torch.bincount(i, weights=w, minlength=6)),
         values(0, 5, 3, 3, 0),

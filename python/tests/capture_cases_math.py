@@ -10,7 +10,7 @@ MATH = [
     *unary("atan asinh sin cos sinh cosh tan tanh exp expm1 sigmoid erf square abs neg", X),
     *unary("acos asin atanh", INSIDE),
     Case("erfinv", lambda x, y: (torch.erfinv(x), torch.erfinv(torch.tanh(3 * y))), INSIDE, INSIDE),
-    *unary("lgamma", X),
+    *unary("lgamma digamma", X),
     *unary("log log1p log2 log10 sqrt rsqrt reciprocal", POSITIVE),
     Case("acosh", torch.acosh, between(1.1, 3.0, 3, 4)),
     *unary("ceil floor round trunc frac sign erfc exp2 sgn signbit", X),
@@ -292,7 +292,7 @@ MATH = [
     ),
     Case(
         "mv",
-        lambda x, v: (torch.mv(x, v), torch.dot(v, v), torch.inner(x, v), torch.outer(v, v)),
+        lambda x, v: (torch.mv(x, v), torch.dot(v, v), torch.vdot(v, x[0]), torch.inner(x, v), torch.outer(v, v)),
         X,
         normal(4),
     ),

@@ -49,6 +49,11 @@ VALUES = {
         torch.lgamma,
         torch.tensor([[0.5, 1e-20, 3.5, 30.25, 1e5, 1e30, -0.5, -2.3, -40.6, 0.0, -1.0, -7.0, INF, -INF, NAN]]),
     ),
+    "digamma": (
+        torch.digamma,
+        torch.tensor([[0.5, 1e-20, 1.0, 3.5, 30.25, 1e5, 1e30, -0.5, -2.3, 0.0, -0.0, -1.0, -7.0, INF, -INF, NAN]]),
+    ),
+    "searchsorted": (torch.searchsorted, torch.tensor([[[1.0, 3.0, 3.0, INF]], [[3.0, NAN, INF, -INF]]])),
     "cummax": (lambda x: torch.cummax(x, 1)[0], RUNNING),
     "cummin": (lambda x: torch.cummin(x, 1)[0], RUNNING),
     "cummax_places": (lambda x: torch.cummax(x, 1)[1], RUNNING),
@@ -78,6 +83,7 @@ GRADIENTS = {
     "erfinv": (torch.erfinv, torch.tensor([[0.0, 1e-20, 0.5, -0.999, 1.0, -1.0]])),
     "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
     "lgamma": (torch.lgamma, torch.tensor([[0.01, 0.5, 1.0, 1.5, 2.0, 9.0, 1e5, -0.5, -2.3, -40.6]])),
+    "digamma": (torch.digamma, torch.tensor([[0.01, 0.5, 1.0, 1.5, 2.0, 9.0, 50.0, -0.5, -2.3, -40.6]])),
     "running_extremes": (
         lambda x: x.cummax(0)[0] - x.cummin(0)[0] ** 2,
         torch.tensor([[1.0, 1.0, 3.0, 3.0, 2.0, 0.0, 0.0]]),

@@ -151,8 +151,8 @@ class Refusals(unittest.TestCase):
         self.refused("needs minlength", lambda i: torch.bincount(i), X.long().abs())
 
     def test_functions_without_a_rule_are_named(self):
-        self.refused("aten.digamma.default: there is no rule", torch.digamma, X)
-        self.refused("no rule", lambda x: x.clone().digamma_(), X)
+        self.refused("aten.i0.default: there is no rule", torch.i0, X)
+        self.refused("no rule", lambda x: x.clone().i0_(), X)
 
     def test_gradients_of_parts_are_refused(self):
         square = lambda x: (x * x).sum()

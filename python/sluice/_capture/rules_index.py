@@ -377,6 +377,24 @@ def bucketize(ctx, x, boundaries, out_int32=False, right=False):
     return emit.cast(found, "int32" if out_int32 else "int64")
 
 
+@rule("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
+def searchsorted(ctx, rows, x, out_int32=False, right=False, side=None, sorter=None):
+    """One row of boundaries serves all numbers; else every row of numbers has a row of its own."""
+    if sorter is not None:
+        raise _core.Unsupported("searchsorted with a sorter: gather the boundaries in its order")
+    right = side == "right" if side is not None else bool(right)
+    dtype = dtypes.promote(x, rows)
+    x, rows = emit.tensor(x, dtype), emit.cast(rows, dtype)
+    if len(rows.shape) == 1:
+        found = emit.op("bucketize", x, rows, right=right)
+    else:
+        each = emit.reshape(x, [*x.shape, 1])
+        rows = emit.reshape(rows, [*rows.shape[:-1], 1, rows.shape[-1]])
+        before = emit.op("logical_not", emit.op("greater" if right else "greater_equal", rows, each))  # NaN: all
+        found = emit.reduce("reduce_sum", emit.cast(before, "int64"), [len(x.shape)])
+    return emit.cast(found, "int32" if out_int32 else "int64")
+
+
 @raw_rule("aten.bincount")
 def bincount(ctx, x, weights=None, minlength=0):
     if minlength <= 0:

@@ -40,7 +40,7 @@ def mv(ctx, x, y):
     return product(ctx, "mv", x, y)
 
 
-@raw_rule("aten.dot")
+@raw_rule("aten.dot", "aten.vdot")
 def dot(ctx, x, y):
     return product(ctx, "dot", x, y)
 

@@ -96,3 +96,37 @@ def lgamma(ctx, x):
     mirrored = emit.sub(emit.sub(emit.scalar(math.log(math.pi), "float64"), emit.op("log", emit.op("abs", sine))), right)
     value = emit.where(left, mirrored, right)
     return emit.cast(emit.where(endless, emit.scalar(math.inf, "float64"), value), x.dtype)
+
+
+# Bernoulli's numbers B(2n) / 2n, of the asymptotic series of digamma.
+_BERNOULLI = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12]
+
+
+def _digamma_right(z):
+    """Of float64 numbers from 1/2 on: from z + 10, where the series has the digits of double."""
+    steps = [emit.op("reciprocal", emit.shift(z, i)) for i in range(10)]
+    below = steps[0]
+    for each in steps[1:]:
+        below = emit.add(below, each)
+    z = emit.shift(z, 10)
+    square = emit.op("square", emit.op("reciprocal", z))
+    series = emit.mul(square, _polynomial(square, _BERNOULLI[::-1]))
+    half = emit.scale(emit.op("reciprocal", z), 0.5)
+    return emit.sub(emit.sub(emit.sub(emit.op("log", z), half), series), below)
+
+
+@rule("aten.digamma.default")
+def digamma(ctx, x):
+    """In float64; left of 1/2 by digamma(1 - x) - digamma(x) = pi / tan(pi x). Minus infinity at 0, or plus at -0."""
+    x = floating(x)
+    wide = emit.cast(x, "float64")
+    zero, one = emit.scalar(0, "float64"), emit.scalar(1, "float64")
+    left = emit.op("less", wide, emit.scalar(0.5, "float64"))
+    right = _digamma_right(emit.where(left, emit.sub(one, wide), wide))
+    turn = emit.sub(wide, emit.op("round", wide))
+    whole = emit.op("logical_and", left, emit.op("equal", turn, zero))
+    safe = emit.where(emit.op("logical_and", left, emit.op("not_equal", turn, zero)), turn, emit.scalar(0.25, "float64"))
+    slope = emit.scale(emit.op("reciprocal", emit.op("tan", emit.scale(safe, math.pi))), math.pi)
+    value = emit.where(left, emit.sub(right, slope), right)
+    pole = emit.where(emit.op("equal", wide, zero), emit.op("neg", emit.op("reciprocal", wide)), emit.scalar(math.nan, "float64"))
+    return emit.cast(emit.where(whole, emit.op("detach", pole), value), x.dtype)
