@@ -146,6 +146,7 @@ REDUCE = [
         X,
     ),
     Case("median", lambda x: (x.median(), x.median(1), x.median(0, keepdim=True)), X),
+    Case("nanmedian", lambda x, i: (x.nanmedian(), x.nanmedian(1), i.nanmedian(0, keepdim=True)), X, INTS),
     Case(
         "cumsum",
         lambda x, i: (x.cumsum(1), x.cumsum(0), i.cumsum(1), x[0, 0].cumsum(0)),

@@ -70,6 +70,9 @@ VALUES = {
     "median_of_numbers": (torch.median, torch.tensor([[4.0, 1.0, INF, 2.0]])),
     "median_along": (lambda x: x.median(1)[0], MEDIANS),
     "median_places": (lambda x: x.median(1, keepdim=True)[1], MEDIANS),
+    "nanmedian": (torch.nanmedian, MEDIANS),
+    "nanmedian_along": (lambda x: x.nanmedian(1)[0], torch.cat([MEDIANS, torch.full((1, 1, 4), NAN)], 1)),
+    "nanmedian_places": (lambda x: x.nanmedian(1, keepdim=True)[1], torch.tensor([[[NAN, INF, NAN], [3.0, NAN, -1.0]]])),
     "nothing_counts": (lambda x: F.cross_entropy(x, torch.tensor([1, 1]), ignore_index=1), torch.ones(1, 2, 3)),
     "nothing_apart": (
         lambda x: torch.stack([loss(x[:, :0], x[:, :0]) for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss)]),

@@ -316,6 +316,25 @@ def median(ctx, x):
     return median_dim(ctx, flat, 0)[0]
 
 
+@rule("aten.nanmedian.dim")
+def nanmedian_dim(ctx, x, dim, keepdim=False):
+    """NaN comes last, and does not count."""
+    if len(x.shape) == 0 or not dtypes.is_float(x.dtype):
+        return median_dim(ctx, x, dim, keepdim)
+    axis = emit.axis_of(dim, len(x.shape))
+    numbers = emit.cast(emit.op("logical_not", emit.op("is_nan", x)), "int64")
+    count = emit.reduce("reduce_sum", numbers, [axis], True)
+    middle = emit.div(emit.shift(count, -1), emit.scalar(2, "int64"))  # 0 if there are none
+    places = _sorted(x, x.shape[axis], axis, False)[1]
+    return pick(x, emit.op("gather_elements", places, middle, axis=axis), axis, keepdim)
+
+
+@rule("aten.nanmedian")
+def nanmedian(ctx, x):
+    flat = emit.reshape(x, [emit.elements(x.shape)])
+    return nanmedian_dim(ctx, flat, 0)[0]
+
+
 # Running sums and products.
 
 

@@ -44,7 +44,7 @@ def module_calls(capture, nodes, names):
 
 
 def _refuse_constructor(capture, error):
-    """Gives the reason if torch says that torch.Tensor(...) found a tensor of the capture where it made one."""
+    """Gives the reason if torch 1.13 says that torch.Tensor(...) found a tensor of the capture where it made one."""
     if isinstance(error, _core.Error) or "python object of type SymbolicTensor" not in str(error):
         return
     reason = _core.Unsupported(
