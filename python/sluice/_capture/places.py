@@ -61,9 +61,9 @@ class Constant:
         raise _core.InvalidArgument(
             f"a tensor {list(self.tensor.shape)} that is neither an argument nor a parameter or buffer of "
             f"the module{where} was changed or replaced after the model was compiled, which has its old value as a "
-            "constant: register_buffer() it, or make it an argument of forward"
+            "constant: register_buffer() it, or make it an argument of forward; after destroy() a new model has the "
+            "new value"
         )
-
 
     def _replaced(self):
         """Whether the attribute of the module has another value now."""
