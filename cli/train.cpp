@@ -284,13 +284,15 @@ int train(const TrainSettings& settings) {
   DataLoaderOptions loading;
   loading.shuffle = settings.inOrder ? data::Shuffle::No : data::Shuffle::Yes;
   DataLoader loader(options, data::tensorDataset(arrays), settings.batch, loading);
+  const TrainCallbacks callbacks = trainCallbacks(model, settings.givenRate);
   const FitResult result = fit(model,
                                loader,
                                {.epochs = settings.epochs,
-                                .callbacks = trainCallbacks(model, settings.givenRate),
+                                .callbacks = callbacks.callbacks,
                                 .checkpoints = {.folder = settings.checkpoints,
                                                 .everySteps = settings.every,
-                                                .everySeconds = settings.everySeconds},
+                                                .everySeconds = settings.everySeconds,
+                                                .beforeSave = callbacks.beforeSave},
                                 .resume = settings.checkpoints});
   if (result.interrupted) {
     fmt::print("interrupted after {} updates{}\n",

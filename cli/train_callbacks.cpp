@@ -19,7 +19,7 @@ bool isFinite(const HostTensor& tensor) {
   return true;
 }
 
-/// Ends the training before a checkpoint of weights that are not finite takes the place of another.
+/// Ends the training at the first loss, and before it keeps the first weight, that is not finite.
 class FiniteTraining : public Callback {
  public:
   explicit FiniteTraining(const Model& model) : model_(model) {
@@ -33,12 +33,14 @@ class FiniteTraining : public Callback {
   void onStep(const Progress& p) override {
     requireFiniteLoss(p.metrics.front().second, p.updates);
   }
+  void onFitEnd(const Progress& /*progress*/) override { requireFiniteWeights(); }
+
   /// No loss has seen the last update.
-  void onFitEnd(const Progress& p) override {
+  void requireFiniteWeights() const {
     for (const auto& [name, tensor] : model_.stateDict()) {
       if (finite_.contains(name) && !isFinite(tensor)) {
         raise<Error>(
-            "'{}' is not finite after {} updates: lower the learning rate", name, p.updates);
+            "'{}' is not finite after {} updates: lower the learning rate", name, model_.updates());
       }
     }
   }
@@ -66,12 +68,14 @@ class GivenRate : public Callback {
 
 }  // namespace
 
-std::vector<std::shared_ptr<Callback>> trainCallbacks(Model& model, std::optional<double> rate) {
-  std::vector<std::shared_ptr<Callback>> callbacks = {std::make_shared<FiniteTraining>(model)};
+TrainCallbacks trainCallbacks(Model& model, std::optional<double> rate) {
+  const auto finite = std::make_shared<FiniteTraining>(model);
+  TrainCallbacks result{.callbacks = {finite},
+                        .beforeSave = [finite] { finite->requireFiniteWeights(); }};
   if (rate) {
-    callbacks.push_back(std::make_shared<GivenRate>(model, *rate));
+    result.callbacks.push_back(std::make_shared<GivenRate>(model, *rate));
   }
-  return callbacks;
+  return result;
 }
 
 }  // namespace sluice::cli

@@ -2,6 +2,7 @@
 // on takes a given learning rate.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,9 +11,15 @@
 
 namespace sluice::cli {
 
-/// For FitOptions::callbacks. The model must live as long as they do. They throw Error for a loss,
-/// and at the end for a weight, that is not finite. `rate` takes the place of the learning rate of
-/// the checkpoint that a run goes on from.
-std::vector<std::shared_ptr<Callback>> trainCallbacks(Model& model, std::optional<double> rate);
+/// For FitOptions. The model must live as long as they do.
+struct TrainCallbacks {
+  /// They throw Error for a loss, and at the end for a weight, that is not finite.
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  /// Throws Error for a weight that is not finite, so that the checkpoints before it stay.
+  std::function<void()> beforeSave;
+};
+
+/// `rate` takes the place of the learning rate of the checkpoint that a run goes on from.
+TrainCallbacks trainCallbacks(Model& model, std::optional<double> rate);
 
 }  // namespace sluice::cli

@@ -497,6 +497,27 @@ TEST(Fit, RefusesToResumeFromWhatIsNotThere) {
   EXPECT_EQ(model.updates(), 0);
 }
 
+TEST(Fit, KeepsTheCheckpointsBeforeOneThatIsVetoed) {
+  const TempFolder folder;
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  DataLoader batches = loader();
+  int saves = 0;
+  const FitOptions options{
+      .epochs = 3,
+      .progress = false,
+      .checkpoints = {.folder = folder.path(), .everySteps = 2, .keep = 1, .beforeSave = [&] {
+                        if (++saves == 3) {
+                          raise<InvalidArgument>("not this one");
+                        }
+                      }}};
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { fit(model, batches, options); }),
+              HasSubstr("not this one"));
+  const std::vector<fs::path> files = CheckpointFolder(folder.path()).files();
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_EQ(readCheckpoint(files[0]).updates, 4);
+}
+
 TEST(Fit, RefusesCheckpointsThatCannotBe) {
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));

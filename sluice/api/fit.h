@@ -99,6 +99,8 @@ struct FitCheckpoints {
   double everySeconds = 0;             ///< seconds between two of them; 0: not by time
   std::int64_t keep = 3;               ///< so many of this run stay
   std::function<double()> clock = {};  ///< seconds; empty: those of the system
+  /// Called before each of them; what it throws ends the training with those before.
+  std::function<void()> beforeSave = {};
 };
 
 struct FitOptions {

@@ -88,6 +88,9 @@ void FitSaver::considerRetry(const RecoverableError& error, std::int32_t attempt
 }
 
 void FitSaver::save() {
+  if (settings_.beforeSave) {
+    settings_.beforeSave();
+  }
   bool isBroken = false;  // the state, as far as is known
   for (std::int32_t attempt = 0;; ++attempt) {
     try {

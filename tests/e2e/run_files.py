@@ -205,6 +205,8 @@ def train_command(programs, folder):
     text = train("--lr", 1e300, "--batch", 32, "--checkpoint", folder / "inf", "-o", folder / "inf.onnx", code=1)
     check("is not finite after 1 updates: lower the learning rate" in text and not (folder / "inf.onnx").exists(), text)
     check(not list((folder / "inf").iterdir()), "a checkpoint of infinities")
+    text = train("--lr", 1e300, "--every", 1, "--checkpoint", folder / "veto", code=1)
+    check("is not finite after 1 updates" in text and not list((folder / "veto").iterdir()), text)
     check("for micro-batches as in training: x f32[4, 1]" in train("--epochs", 1, "-o", folder / "trained.onnx"), "sizes")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     # It has the inputs and outputs of the model that was given: it runs, and is trained again.
