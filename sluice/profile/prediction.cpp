@@ -63,10 +63,15 @@ Measures runsOf(const Trace& trace) {
   return runs;
 }
 
+/// Copies between devices have the layouts of the devices' kernels, which kinds choose for
+/// themselves.
 Measures copiedOf(const Trace& trace) {
   Measures copied{"bytes", "task", {}};
   for (const TracedSubject& subject : trace.subjects) {
-    copied.amounts[subject.name] += subject.bytes;
+    const bool isCopy = subject.kind == program::TaskKind::Transfer ||
+                        subject.kind == program::TaskKind::Send ||
+                        subject.kind == program::TaskKind::Receive;
+    copied.amounts[subject.name] += isCopy ? 0 : subject.bytes;
   }
   return copied;
 }

@@ -213,6 +213,13 @@ TEST(Report, RefusesPredictionsOfOtherPrograms) {
               HasSubstr("4 micro-batches instead of 2"));
   EXPECT_THAT(refusal([](Trace& t) { t.subjects[0].bytes *= 2; }),
               HasSubstr("its task 'feed x' has 200 bytes instead of 100"));
+  {  // copies between devices have the layouts of their kernels
+    TracedRun other = made;
+    for (TracedSubject& subject : other.predicted->subjects) {
+      subject.bytes *= subject.kind == program::TaskKind::Transfer ? 2 : 1;
+    }
+    EXPECT_NO_THROW(reportText(std::span<const TracedRun>(&other, 1)));
+  }
   EXPECT_THAT(
       refusal([](Trace& t) { t.buffers.push_back({.name = "w", .state = true, .bytes = 8}); }),
       HasSubstr("its variable 'w' has 8 bytes instead of 0"));

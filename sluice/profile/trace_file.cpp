@@ -33,7 +33,7 @@ constexpr std::int64_t kLaneKinds = 8;
 // of its bytes.
 constexpr std::size_t kNamesOfFile = std::size_t{64} << 20U;  // characters
 constexpr std::size_t kNamesOfByte = 256;
-constexpr std::size_t kTouchesOfFile = std::size_t{4} << 20U;
+constexpr std::size_t kTouchesOfFile = std::size_t{16} << 20U;
 constexpr std::size_t kTouchesOfByte = 16;
 constexpr std::size_t kUsesOfFile = std::size_t{1} << 20U;  // of a device in a step
 constexpr std::size_t kUsesOfByte = 4;
