@@ -267,7 +267,12 @@ class Streams {
   }
 
   bool staysOnChip(BufferId buffer) const {
-    const auto own = streaming_.tensors.find(emitted_.buffers[buffer.index()].name);
+    const std::string& name = emitted_.buffers[buffer.index()].name;
+    auto own = streaming_.tensors.find(name);
+    if (own ==
+        streaming_.tensors.end()) {  // numbered where values are traced: transforms/number_names.h
+      own = streaming_.tensors.find(name.substr(0, name.rfind('#')));
+    }
     return own != streaming_.tensors.end()
                ? own->second
                : !streaming_.activations ||

@@ -293,6 +293,26 @@ TEST(Offload, ATensorMayHaveALocationOfItsOwn) {
               HasSubstr("always stays on its device"));
 }
 
+/// Where values are traced, ops of one name have numbers, and still the location of their name.
+TEST(Offload, OfANameIsOfAllItsOpsAlsoWhereValuesAreTraced) {
+  const testing::TempFolder folder;
+  const auto remoteBytes = [&](bool traces) {
+    BlockedCnn net;
+    Options options = onOneDevice();
+    options.training.gradientAccumulation(8);
+    options.setExecutionStrategy(PipelinedExecution{"b0", "b1", "b2", "b3", "b4"}.schedule("1f1b"));
+    options.tensorLocations.setTensorLocation("relu", false);
+    if (traces) {
+      options.enableProfiling(folder.path()).traceValues(TraceValues::Hashes);
+    }
+    auto model = trainingModel(net, options, optim::SGD(0.01));
+    model.compile(testing::makeInputs(BlockedCnn::inputs(), 0, 8));
+    return program::remoteBytesPerRound(model.program());
+  };
+  EXPECT_GT(remoteBytes(false), 0U);
+  EXPECT_EQ(remoteBytes(true), remoteBytes(false));
+}
+
 /// Four layers in blocks of their own; the result of the first is marked.
 struct MarkedNet : nn::Module {
   std::optional<bool> onChip = {};
