@@ -58,7 +58,7 @@ int run(const DiffSettings& settings) {
   constexpr int kTrouble = 2;  // as of diff and cmp, which scripts tell from a difference
   try {
     return compare(settings);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     tell(fmt::format("{} {}\n", styled("sluice:", Style::Error, stderr), error.what()));
     return kTrouble;
   }
