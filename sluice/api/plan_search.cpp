@@ -32,11 +32,11 @@ class Search {
       tryFamilies(phased);
     }
     tryFamilies(others);
-    if (!phasedFirst && isThrifty(r_.best->choice)) {
-      tryFamilies(phased);
-    }
     if (r_.best) {
       shiftCut();
+      if (!phasedFirst && isThrifty(r_.best->choice)) {
+        tryFamilies(phased);
+      }
     } else {
       findSmallestBudget();
     }

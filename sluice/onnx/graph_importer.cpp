@@ -74,7 +74,7 @@ std::size_t bytesOf(const ir::Attr& attr) {
 
 /// Tensors are shared, and the nodes of bodies count by themselves.
 std::size_t ownBytesOf(const pb::NodeProto& node) {
-  std::size_t bytes = node.ByteSizeLong();
+  std::size_t bytes = node.ByteSizeLong() - node.doc_string().size();  // nobody keeps that
   for (const pb::AttributeProto& attr : node.attribute()) {
     bytes -= attr.has_t() ? attr.t().ByteSizeLong() : 0;
     bytes -= attr.has_g() ? attr.g().ByteSizeLong() : 0;
