@@ -37,6 +37,7 @@ from . import (
     compat,
     composites,
     functional,
+    lending,
     refused,
     rules_images,
     rules_index,
@@ -62,8 +63,7 @@ from .views import body
 __all__ = ["Constant", "SymbolicTensor", "Traced", "body", "current", "trace", "unwrap", "wrap"]
 
 _current = None
-_lock = threading.RLock()  # what a capture changes in torch is the whole process's
-_outside = threading.Condition(_lock)  # a function of `outside` has ended
+_lock = lending.Lock()  # what a capture changes in torch is the whole process's
 
 
 class Traced:
@@ -117,7 +117,8 @@ def mark_loss(x):
 
 def outside(function):
     """The result of a function in a thread of its own, which nothing captures, in the middle of a
-    capture. It may itself capture: what a capture changes in torch is for its own thread only."""
+    capture. It may itself capture: what a capture changes in torch is for its own thread only. Captures of
+    other threads wait for that of the caller."""
     found = []
 
     def call():
@@ -125,12 +126,11 @@ def outside(function):
             found.append((function(), None))
         except BaseException as error:
             found.append((None, error))
-        with _outside:
-            _outside.notify_all()
 
-    with _outside:
-        threading.Thread(target=call, name="sluice-cpu-op").start()
-        _outside.wait_for(lambda: found)
+    thread = threading.Thread(target=call, name="sluice-cpu-op")
+    thread.start()
+    with _lock, _lock.lent(thread):
+        thread.join()
     result, error = found[0]
     if error is not None:
         raise error
