@@ -227,7 +227,8 @@ class Executor(_forks.Watched, Reports, Values):
         self._tree.push()
         types = tuple((each.shape, each.dtype) for each in leaves)
         traced = form.compiled.get(types)
-        if traced is None:
+        again = traced is not None and any(each.is_replaced() for each in traced.constants)
+        if traced is None or again:
             _mark_modules(self._model, self._tree)
             for hook in list(_before_compile):
                 hook()
@@ -237,7 +238,7 @@ class Executor(_forks.Watched, Reports, Values):
                     core.load_executable(self._executable)
                     self._executable = None
                 like = inputs or _gpu.on_host(leaves)
-                core.compile(like)
+                (core.compile_again if again else core.compile)(like)
                 if self._traced is None:  # the program came from a file
                     core.trace(like)
             except BaseException:

@@ -68,6 +68,7 @@ class ModelCore {
   void compile(std::span<const HostTensor> inputs);
   void compile(const Inputs& inputs);
   void compile(std::span<const TensorType> inputs);
+  void compileAgain(std::span<const HostTensor> inputs);
   void check(std::span<const TensorType> inputs);
   bool isCompiled() const;
   double compilationTime() const;
@@ -144,6 +145,7 @@ class ModelCore {
     CompiledProgram compiled;
     std::optional<std::size_t> loss = {};  // the drain of the minimised value, if it has one
     FixedValues fixed = {};                // what its program has as constants (constantWeights)
+    bool compilesAgain = false;            // before the next call
   };
 
   bool training() const { return optimizer_ != nullptr; }

@@ -74,6 +74,9 @@ bool ModelCore::isOutdated(Entry& entry) const {
   }
   fixed.writes = writes;
   return false;
+  if (entry.compilesAgain) {
+    return true;
+  }
 }
 
 compiler::CompileRequest ModelCore::requestOf(TracedGraph& traced,
