@@ -292,6 +292,21 @@ def test_a_function_of_the_host_may_use_a_model():
     assert torch.equal(x, y) and "data" not in vars(torch.Tensor)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_function_of_the_host_cannot_use_a_model_of_a_part_of_the_module(nested):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    part = sluice.inferenceModel(net[0])
+    function = part
+    if nested:  # by the function of another model
+        function = sluice.inferenceModel(Function(sluice.CPU(part, "part")))
+    net.add_module("host", Function(sluice.CPU(function, "host")))
+    with part, sluice.inferenceModel(net) as model:
+        for _ in range(2):
+            with pytest.raises(sluice.InvalidArgument, match="or the capture of a model, uses that model"):
+                model(X)
+        assert torch.allclose(part(X), net[0](X), atol=1e-6)
+
+
 def test_threads_capture_models_with_functions_of_the_host():
     """A capture that waits for its function keeps those of other threads waiting."""
     call = torch.nn.Module.__call__

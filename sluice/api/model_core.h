@@ -179,6 +179,8 @@ class ModelCore {
   bool fixesWeights() const;
   /// Whether programs have the values of weights as constants: by the option or by the source.
   bool hasConstantWeights() const { return fixesWeights() || source_->hasConstantWeights(); }
+  /// Threads that the traced function waits for must not use the model.
+  TracedGraph trace(const Signature& signature, bool training) const;
   /// The graph of the source; with constantWeights it has constants, which `fixed` then lists.
   TracedGraph graphFor(const Signature& signature, FixedValues* fixed = nullptr) const;
   /// Whether the program has other values as constants than the variables have now.

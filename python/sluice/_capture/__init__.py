@@ -119,11 +119,12 @@ def outside(function):
     """The result of a function in a thread of its own, which nothing captures, in the middle of a
     capture. It may itself capture: what a capture changes in torch is for its own thread only. Captures of
     other threads wait for that of the caller."""
-    found = []
+    found, work = [], _core.Work()
 
     def call():
         try:
-            found.append((function(), None))
+            with work:
+                found.append((function(), None))
         except BaseException as error:
             found.append((None, error))
 
