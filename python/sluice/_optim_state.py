@@ -84,8 +84,9 @@ class _OwnLink(_Link):
         try:
             self.optimizer.attach_state(None, None)
         except _core.RecoverableError:  # torn by a step that failed, of which the module warns
-            self.optimizer.detach_state()
-        super().lose()
+            pass
+        finally:
+            self.lose()
 
     def lose(self) -> None:
         self.optimizer.detach_state()
@@ -131,7 +132,8 @@ class _TorchLink(_Link):
             self._fetch()
         except _core.RecoverableError:  # torn by a step that failed, of which the module warns
             pass
-        self.lose()
+        finally:
+            self.lose()
 
     def lose(self) -> None:
         for name in self._METHODS:

@@ -117,17 +117,15 @@ class Executor(_forks.Watched, Reports, Values):
         tree, self._tree, core, self._core = self._tree, None, self._core, None
         link, self._link, self._watch = self._link, None, None
         self._form = self._parts = None
-        try:
-            if core is not None:
-                try:
-                    tree.fetch_last()
-                    if link is not None:
-                        link.end()
-                finally:
-                    core.destroy()
-        finally:
+        with contextlib.ExitStack() as ends:  # each of them, even if another one fails
             if tree is not None:
-                tree.leave()
+                ends.callback(tree.leave)
+            if core is not None:
+                ends.callback(core.destroy)
+            if link is not None:
+                ends.callback(link.end)
+            if core is not None:
+                tree.fetch_last()
 
     def _state_trees(self) -> List[Tree]:
         return [] if self._tree is None else [self._tree]

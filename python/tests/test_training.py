@@ -13,6 +13,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import sluice  # noqa: E402
+from sluice import _core  # noqa: E402
+from sluice._state import Tree  # noqa: E402
 from networks import TwoLayers, batch, train_eagerly  # noqa: E402
 
 
@@ -320,6 +322,25 @@ def test_an_optimizer_has_one_model_at_a_time(rules):
     second.destroy()
     with sluice.trainingModel(nets[0], None, optimizer) as model:
         model(*batch())
+
+
+@pytest.mark.parametrize("rules", [torch.optim, sluice.optim], ids=["torch", "sluice"])
+@pytest.mark.parametrize("failing", [(Tree, "fetch_last"), (_core.Model, "optimizer_state_dict")], ids=["weights", "state"])
+def test_an_end_that_fails_leaves_the_optimizer_free(rules, failing, monkeypatch):
+    net = TwoLayers()
+    optimizer = rules.Adam(net.parameters(), lr=0.1)
+    model = sluice.trainingModel(net, None, optimizer)
+    model(*batch())
+
+    def fail(self):
+        raise OSError("remote memory is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*failing, fail)
+        with pytest.raises(OSError, match="is gone"):
+            model.destroy()
+    with sluice.trainingModel(net, None, optimizer) as other:
+        other(*batch())
 
 
 def test_steps_that_differ_between_weights_are_refused():
