@@ -75,6 +75,7 @@ class Executor(_forks.Watched, Reports, Values):
         self._core: Optional[_core.Model] = None
         self._watch: Optional[_training.Watch] = None  # of a training model with devices
         self._link: Optional[_optim_state._Link] = None
+        self._taken: Optional[_core.Optimizer] = None  # the rule that the devices have
         self._destroyed = False
         self._running = False
         self._lock = threading.RLock()
@@ -96,12 +97,13 @@ class Executor(_forks.Watched, Reports, Values):
             self._tree, self._parts = join_tree(self._model), Parts(self._model)
             self_ref = weakref.ref(self)
             try:
+                self._taken = self._rule() if self._training else None
                 self._core = _core.Model(
                     self._tree.core,
                     lambda tensors: self_ref()._trace(tensors),
                     form.names,
                     self._options._core,
-                    self._rule() if self._training else None,
+                    self._taken,
                     loose_ops="poptorch" not in sys.modules,  # PopTorch refuses ops outside blocks
                 )
                 if self._training:
@@ -418,12 +420,22 @@ class Executor(_forks.Watched, Reports, Values):
                 if optimizer is not self._optimizer:
                     _optim_state.require_free(optimizer)
                 _training.require_own(optimizer, self._tree)
-                update_optimizer(self._core, optimizer, self._tree.names())
-                self._watch.take(optimizer)
+                rule = update_optimizer(self._core, optimizer, self._tree.names())
                 if optimizer is not self._optimizer:
-                    self._link.end()
-                    self._link = _optim_state.link(optimizer, self._core, self._tree)
+                    self._link_to(optimizer)
+                self._taken = rule
+                self._watch.take(optimizer)
             self._optimizer = optimizer
+
+    def _link_to(self, optimizer: torch.optim.Optimizer) -> None:
+        """Ties the model to another optimizer; to the one of before if that fails."""
+        try:
+            self._link.end()
+            self._link = _optim_state.link(optimizer, self._core, self._tree)
+        except BaseException:
+            self._core.set_optimizer(self._taken)
+            self._link.resume()
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -343,6 +343,34 @@ def test_an_end_that_fails_leaves_the_optimizer_free(rules, failing, monkeypatch
         other(*batch())
 
 
+@pytest.mark.parametrize("rules", [torch.optim, sluice.optim], ids=["torch", "sluice"])
+def test_an_optimizer_that_is_refused_leaves_the_other_one_to_the_model(rules):
+    x, y = batch()
+
+    def train(steps, refused):
+        torch.manual_seed(3)
+        net = TwoLayers()
+        optimizer = rules.Adam(net.parameters(), lr=0.1)
+        with sluice.trainingModel(net, None, optimizer) as model:
+            for step in range(steps):
+                model(x, y)
+                if step == 1 and refused:
+                    other = torch.optim.Adam(net.parameters(), lr=0.5)
+                    for count, each in enumerate(net.parameters()):
+                        moments = {key: torch.ones_like(each) for key in ("exp_avg", "exp_avg_sq")}
+                        other.state[each] = {"step": torch.tensor(float(count)), **moments}
+                    with pytest.raises(NotImplementedError, match="different numbers of steps"):
+                        model.setOptimizer(other)
+                    assert "state_dict" not in vars(other)
+            given = optimizer.state_dict()
+        return [*net.parameters(), given, optimizer.state_dict()]
+
+    *found, given, left = train(4, refused=True)
+    *expected, wanted, _ = train(4, refused=False)
+    assert all(map(torch.equal, found, expected))
+    assert str(given) == str(wanted) == str(left)
+
+
 def test_steps_that_differ_between_weights_are_refused():
     net = TwoLayers()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
