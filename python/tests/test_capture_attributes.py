@@ -191,6 +191,32 @@ def test_what_functions_remember_of_one_capture_serves_the_next_ones_and_torch()
     assert not torch.equal(found, wider[:2])
 
 
+def test_containers_may_be_deep_and_large():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.deep = {}
+            innermost = self.deep
+            for _ in range(5000):
+                innermost["next"] = innermost = {}
+            self.innermost = [innermost]
+            self.small, self.large = [0] * 10_000, [0] * 10_001
+
+        def forward(self, x):
+            self.innermost[0]["seen"] = 1
+            for each in (self.small, self.large):
+                each[0] += 1
+                each.append(1)
+            return x + self.small[0]
+
+    net = Net()
+    with sluice.inferenceModel(net) as model:
+        assert model(torch.ones(2)).tolist() == [2, 2]
+    assert net.innermost == [{}]
+    assert net.small == [0] * 10_000
+    assert net.large == [1, *[0] * 10_000, 1]  # as forward left it
+
+
 def test_what_only_a_run_knows_is_not_remembered():
     remembered = {}
 

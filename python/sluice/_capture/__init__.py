@@ -21,8 +21,8 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
   What has a gradient of its own and is written through a detached view gets none.
 - Random functions give new numbers in every run of the model; torch's seed has no influence on
   them.
-- What forward does to the attributes of modules, and to lists and dictionaries in them, is undone afterwards; keep
-  state in buffers.
+- What forward does to the attributes of modules, and to lists and dictionaries in them of at most 10,000 entries, is
+  undone afterwards; keep state in buffers.
 """
 
 import contextlib
