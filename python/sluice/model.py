@@ -8,7 +8,6 @@ import functools
 import inspect
 import os
 import sys
-import threading
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -78,7 +77,7 @@ class Executor(_forks.Watched, Reports, Values):
         self._taken: Optional[_core.Optimizer] = None  # the rule that the devices have
         self._destroyed = False
         self._running = False
-        self._lock = threading.RLock()
+        self._lock = _capture.model_lock()
         self._signature = signature_of(model)
         self._lost = False  # made by the parent of this forked process
         self._executable: Optional[str] = None  # a file to take programs from
@@ -133,7 +132,7 @@ class Executor(_forks.Watched, Reports, Values):
         return [] if self._tree is None else [self._tree]
 
     def _after_fork(self) -> None:
-        self._lock = threading.RLock()  # a thread that is not here may have had it
+        self._lock = _capture.model_lock()  # a thread that is not here may have had it
         if self._core is None:
             return
         _forks.lose(self._core)

@@ -307,6 +307,32 @@ def test_a_function_of_the_host_cannot_use_a_model_of_a_part_of_the_module(neste
         assert torch.allclose(part(X), net[0](X), atol=1e-6)
 
 
+def test_a_function_of_the_host_may_wait_for_a_model_that_another_thread_captures():
+    inner, calls = sluice.inferenceModel(torch.nn.LayerNorm(4)), threading.Event()
+    first = threading.Thread(target=inner, args=(X,))
+
+    def function(x):
+        if not calls.is_set():
+            remove = sluice.registerPreCompileHook(calls.set)
+            first.start()
+            calls.wait()  # it has the model, and waits for the capture that calls this
+            remove()
+        return inner(x)
+
+    found = in_model(sluice.CPU(function, "function"), X)
+    first.join()
+    assert torch.equal(found, inner(X))
+
+
+def test_a_function_of_the_host_cannot_use_the_model_that_is_captured():
+    def function(x):
+        return model(x)
+
+    with sluice.inferenceModel(Function(sluice.CPU(function, "function"))) as model:
+        with pytest.raises(sluice.InvalidArgument, match="calls uses that model"):
+            model(X)
+
+
 def test_threads_capture_models_with_functions_of_the_host():
     """A capture that waits for its function keeps those of other threads waiting."""
     call = torch.nn.Module.__call__

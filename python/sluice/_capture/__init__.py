@@ -129,13 +129,18 @@ def outside(function):
             found.append((None, error))
 
     thread = threading.Thread(target=call, name="sluice-cpu-op")
-    thread.start()
     with _lock, _lock.lent(thread):
+        thread.start()
         thread.join()
     result, error = found[0]
     if error is not None:
         raise error
     return result
+
+
+def model_lock():
+    """A lock for the calls of a model, which a thread may wait for in the middle of a capture."""
+    return lending.ModelLock(_lock)
 
 
 def _require_current():
