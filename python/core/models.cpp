@@ -68,6 +68,11 @@ void compile(Model& model, const std::vector<HostTensor>& inputs) {
   model.compile(inputs);
 }
 
+void compileAgain(Model& model, const std::vector<HostTensor>& inputs) {
+  const Unlocked release;
+  model.compileAgain(inputs);
+}
+
 /// The types of a micro-batch of inputs that hold a whole call.
 std::vector<TensorType> typesOf(const Model& model, const std::vector<HostTensor>& inputs) {
   const BatchLayout layout = model.batchLayout();
@@ -287,6 +292,7 @@ void bindModels(py::module_& m) {
            py::arg("optimizer") = nullptr,
            py::arg("loose_ops") = true)
       .def("compile", &compile, py::arg("inputs"))
+      .def("compile_again", &compileAgain, py::arg("inputs"))
       .def("find_plan",
            &findPlan,
            py::arg("inputs"),

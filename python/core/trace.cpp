@@ -10,6 +10,7 @@
 #include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/op_list.h"
+#include "sluice/runtime/turn.h"
 
 namespace sluice::python {
 namespace {
@@ -136,6 +137,14 @@ void bindTrace(py::module_& m) {
         return Scope<nn::Autocast>([enabled] { return std::make_unique<nn::Autocast>(enabled); });
       },
       py::arg("enabled") = true);
+  bindScope<runtime::Turn::Work>(
+      m, "Work", "Inside, the thread works for those who wait for the thread that made this.", [] {
+        const std::span<const runtime::Turn::Mark> marks = runtime::Turn::Work::current();
+        return Scope<runtime::Turn::Work>(
+            [kept = std::vector<runtime::Turn::Mark>(marks.begin(), marks.end())] {
+              return std::make_unique<runtime::Turn::Work>(kept);
+            });
+      });
 }
 
 }  // namespace sluice::python

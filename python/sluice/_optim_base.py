@@ -138,13 +138,21 @@ class Optimizer:
         """
         if read is None:
             self.get_state_dict()
-        self._read_state, self._write_state = read, write
+        self.connect_state(read, write)
         if write is not None and self._device_state:
             write(self._device_state)
 
+    def connect_state(
+        self,
+        read: Optional[Callable[[], Dict[str, Any]]],
+        write: Optional[Callable[[Dict[str, Any]], None]],
+    ) -> None:
+        """As attach_state, but each side keeps the state that it has."""
+        self._read_state, self._write_state = read, write
+
     def detach_state(self) -> None:
         """Ends the connection without asking the model, whose devices are another process's."""
-        self._read_state = self._write_state = None
+        self.connect_state(None, None)
 
     # torch pickles and copies only its own three fields; functions of a model stay behind.
 

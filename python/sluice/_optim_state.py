@@ -56,6 +56,11 @@ class _Link:
             raise
         _linked.add(optimizer)
 
+    def resume(self) -> None:
+        """Takes the end back: the devices still have the state."""
+        self._connect()
+        _linked.add(self.optimizer)
+
     def _read(self) -> State:
         return _each_tensor(self._core.optimizer_state_dict(), lambda t: to_torch(t).clone())
 
@@ -63,6 +68,10 @@ class _Link:
         self._core.load_optimizer_state_dict(_each_tensor(state, to_core))
 
     def _attach(self) -> None:
+        raise NotImplementedError
+
+    def _connect(self) -> None:
+        """As _attach, but the devices keep their state."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -80,12 +89,16 @@ class _OwnLink(_Link):
     def _attach(self) -> None:
         self.optimizer.attach_state(self._read, self._write)
 
+    def _connect(self) -> None:
+        self.optimizer.connect_state(self._read, self._write)
+
     def end(self) -> None:
         try:
             self.optimizer.attach_state(None, None)
         except _core.RecoverableError:  # torn by a step that failed, of which the module warns
-            self.optimizer.detach_state()
-        super().lose()
+            pass
+        finally:
+            self.lose()
 
     def lose(self) -> None:
         self.optimizer.detach_state()
@@ -99,10 +112,10 @@ class _TorchLink(_Link):
     _METHODS = ("state_dict", "load_state_dict", "__reduce_ex__")
 
     def _attach(self) -> None:
-        self._set_methods()
+        self._connect()
         self._push()
 
-    def _set_methods(self) -> None:
+    def _connect(self) -> None:
         kind, optimizer = type(self.optimizer), self.optimizer
 
         def state_dict(*args: Any, **kwargs: Any) -> Dict[str, Any]:
@@ -131,7 +144,8 @@ class _TorchLink(_Link):
             self._fetch()
         except _core.RecoverableError:  # torn by a step that failed, of which the module warns
             pass
-        self.lose()
+        finally:
+            self.lose()
 
     def lose(self) -> None:
         for name in self._METHODS:

@@ -8,7 +8,6 @@ import functools
 import inspect
 import os
 import sys
-import threading
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -75,9 +74,10 @@ class Executor(_forks.Watched, Reports, Values):
         self._core: Optional[_core.Model] = None
         self._watch: Optional[_training.Watch] = None  # of a training model with devices
         self._link: Optional[_optim_state._Link] = None
+        self._taken: Optional[_core.Optimizer] = None  # the rule that the devices have
         self._destroyed = False
         self._running = False
-        self._lock = threading.RLock()
+        self._lock = _capture.model_lock()
         self._signature = signature_of(model)
         self._lost = False  # made by the parent of this forked process
         self._executable: Optional[str] = None  # a file to take programs from
@@ -96,12 +96,13 @@ class Executor(_forks.Watched, Reports, Values):
             self._tree, self._parts = join_tree(self._model), Parts(self._model)
             self_ref = weakref.ref(self)
             try:
+                self._taken = self._rule() if self._training else None
                 self._core = _core.Model(
                     self._tree.core,
                     lambda tensors: self_ref()._trace(tensors),
                     form.names,
                     self._options._core,
-                    self._rule() if self._training else None,
+                    self._taken,
                     loose_ops="poptorch" not in sys.modules,  # PopTorch refuses ops outside blocks
                 )
                 if self._training:
@@ -117,23 +118,21 @@ class Executor(_forks.Watched, Reports, Values):
         tree, self._tree, core, self._core = self._tree, None, self._core, None
         link, self._link, self._watch = self._link, None, None
         self._form = self._parts = None
-        try:
-            if core is not None:
-                try:
-                    tree.fetch_last()
-                    if link is not None:
-                        link.end()
-                finally:
-                    core.destroy()
-        finally:
+        with contextlib.ExitStack() as ends:  # each of them, even if another one fails
             if tree is not None:
-                tree.leave()
+                ends.callback(tree.leave)
+            if core is not None:
+                ends.callback(core.destroy)
+            if link is not None:
+                ends.callback(link.end)
+            if core is not None:
+                tree.fetch_last()
 
     def _state_trees(self) -> List[Tree]:
         return [] if self._tree is None else [self._tree]
 
     def _after_fork(self) -> None:
-        self._lock = threading.RLock()  # a thread that is not here may have had it
+        self._lock = _capture.model_lock()  # a thread that is not here may have had it
         if self._core is None:
             return
         _forks.lose(self._core)
@@ -227,7 +226,8 @@ class Executor(_forks.Watched, Reports, Values):
         self._tree.push()
         types = tuple((each.shape, each.dtype) for each in leaves)
         traced = form.compiled.get(types)
-        if traced is None:
+        again = traced is not None and any(each.is_replaced() for each in traced.constants)
+        if traced is None or again:
             _mark_modules(self._model, self._tree)
             for hook in list(_before_compile):
                 hook()
@@ -237,7 +237,7 @@ class Executor(_forks.Watched, Reports, Values):
                     core.load_executable(self._executable)
                     self._executable = None
                 like = inputs or _gpu.on_host(leaves)
-                core.compile(like)
+                (core.compile_again if again else core.compile)(like)
                 if self._traced is None:  # the program came from a file
                     core.trace(like)
             except BaseException:
@@ -419,12 +419,22 @@ class Executor(_forks.Watched, Reports, Values):
                 if optimizer is not self._optimizer:
                     _optim_state.require_free(optimizer)
                 _training.require_own(optimizer, self._tree)
-                update_optimizer(self._core, optimizer, self._tree.names())
-                self._watch.take(optimizer)
+                rule = update_optimizer(self._core, optimizer, self._tree.names())
                 if optimizer is not self._optimizer:
-                    self._link.end()
-                    self._link = _optim_state.link(optimizer, self._core, self._tree)
+                    self._link_to(optimizer)
+                self._taken = rule
+                self._watch.take(optimizer)
             self._optimizer = optimizer
+
+    def _link_to(self, optimizer: torch.optim.Optimizer) -> None:
+        """Ties the model to another optimizer; to the one of before if that fails."""
+        try:
+            self._link.end()
+            self._link = _optim_state.link(optimizer, self._core, self._tree)
+        except BaseException:
+            self._core.set_optimizer(self._taken)
+            self._link.resume()
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

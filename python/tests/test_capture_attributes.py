@@ -191,6 +191,32 @@ def test_what_functions_remember_of_one_capture_serves_the_next_ones_and_torch()
     assert not torch.equal(found, wider[:2])
 
 
+def test_containers_may_be_deep_and_large():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.deep = {}
+            innermost = self.deep
+            for _ in range(5000):
+                innermost["next"] = innermost = {}
+            self.innermost = [innermost]
+            self.small, self.large = [0] * 10_000, [0] * 10_001
+
+        def forward(self, x):
+            self.innermost[0]["seen"] = 1
+            for each in (self.small, self.large):
+                each[0] += 1
+                each.append(1)
+            return x + self.small[0]
+
+    net = Net()
+    with sluice.inferenceModel(net) as model:
+        assert model(torch.ones(2)).tolist() == [2, 2]
+    assert net.innermost == [{}]
+    assert net.small == [0] * 10_000
+    assert net.large == [1, *[0] * 10_000, 1]  # as forward left it
+
+
 def test_what_only_a_run_knows_is_not_remembered():
     remembered = {}
 
@@ -208,21 +234,67 @@ def test_what_only_a_run_knows_is_not_remembered():
         remembered["first"] + 1
 
 
-def test_an_attribute_that_is_replaced_between_calls_is_refused():
+def test_an_attribute_that_is_replaced_between_calls_is_captured_again():
     class Masked(nn.Module):
         def __init__(self):
             super().__init__()
             self.mask = torch.ones(3)
 
         def forward(self, x):
+            captured.append(self.mask)
             return x * self.mask
 
+    captured = []
     net = nn.Sequential(Masked())
+    nan = torch.tensor([1.0, float("nan"), 2.0])
     with sluice.inferenceModel(net) as model:
-        model(torch.ones(2, 3))
-        net[0].mask = torch.ones(3)  # the same value
         assert model(torch.ones(2, 3)).tolist() == [[1, 1, 1]] * 2
-        for other in (torch.zeros(3), torch.ones(1), None):
+        for other, captures in [(torch.ones(3), 1), (torch.zeros(3), 2), (nan, 3), (nan.clone(), 3), (nan[:1], 4)]:
             net[0].mask = other
-            with pytest.raises(sluice.InvalidArgument, match="changed or replaced.*register_buffer"):
+            expected = other.expand(2, 3)
+            torch.testing.assert_close(model(torch.ones(2, 3)), expected, rtol=0, atol=0, equal_nan=True)
+            assert len(captured) == captures
+        net[0].mask = None
+        for _ in range(2):
+            with pytest.raises(TypeError):
                 model(torch.ones(2, 3))
+        net[0].mask = mask = torch.zeros(3)
+        assert model(torch.ones(2, 3)).tolist() == [[0, 0, 0]] * 2
+        mask += 1
+        with pytest.raises(sluice.InvalidArgument, match="changed after the model was compiled.*register_buffer"):
+            model(torch.ones(2, 3))
+
+
+def optimizers(module):
+    yield torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    yield sluice.optim.Adam(module.parameters(), lr=0.1)
+
+
+@pytest.mark.parametrize("kind", range(2))
+def test_the_module_may_be_called_between_calls_of_a_model_that_trains_it(kind):
+    """Its cache and the key of it are then those of another length."""
+
+    class Rope(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+            self.n, self.cos = 0, None
+
+        def forward(self, x):
+            if x.shape[1] != self.n:
+                self.n = x.shape[1]
+                self.cos = torch.cos(torch.arange(self.n) * x.new_ones(1))
+            y = x * self.cos * self.scale
+            return y, y.square().sum()
+
+    def trained(called):
+        net, x = Rope(), torch.ones(2, 4)
+        results = []
+        with sluice.trainingModel(net, optimizer=list(optimizers(net))[kind]) as model:
+            for length in (4, 8, 4, 3):
+                if called:
+                    net(torch.ones(2, length))
+                results += [model(x)[0].tolist(), net.scale.item()]
+        return results
+
+    assert trained(True) == trained(False)

@@ -268,6 +268,7 @@ class TestInterrupts:
 USES = {
     "anchored": ["x"],
     "compile": [[host(1, 2)]],
+    "compile_again": [[host(1, 2)]],
     "find_plan": [[host(1, 2)], 1, 0.01, False, False],
     "latency": ["compute"],
     "load_executable": ["no file"],

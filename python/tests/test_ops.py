@@ -1,8 +1,10 @@
 """Helper functions: in a model they give what they give in plain torch."""
 
+import concurrent.futures
 import copy
 import io
 import pickle
+import threading
 
 import pytest
 
@@ -288,6 +290,79 @@ def test_a_function_of_the_host_may_use_a_model():
     assert torch.allclose(net.last, z * 2, atol=1e-6)
     x.data = y  # torch's own again
     assert torch.equal(x, y) and "data" not in vars(torch.Tensor)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_function_of_the_host_cannot_use_a_model_of_a_part_of_the_module(nested):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    part = sluice.inferenceModel(net[0])
+    function = part
+    if nested:  # by the function of another model
+        function = sluice.inferenceModel(Function(sluice.CPU(part, "part")))
+    net.add_module("host", Function(sluice.CPU(function, "host")))
+    with part, sluice.inferenceModel(net) as model:
+        for _ in range(2):
+            with pytest.raises(sluice.InvalidArgument, match="or the capture of a model, uses that model"):
+                model(X)
+        assert torch.allclose(part(X), net[0](X), atol=1e-6)
+
+
+def test_a_function_of_the_host_may_wait_for_a_model_that_another_thread_captures():
+    inner, calls = sluice.inferenceModel(torch.nn.LayerNorm(4)), threading.Event()
+    first = threading.Thread(target=inner, args=(X,))
+
+    def function(x):
+        if not calls.is_set():
+            remove = sluice.registerPreCompileHook(calls.set)
+            first.start()
+            calls.wait()  # it has the model, and waits for the capture that calls this
+            remove()
+        return inner(x)
+
+    found = in_model(sluice.CPU(function, "function"), X)
+    first.join()
+    assert torch.equal(found, inner(X))
+
+
+def test_a_function_of_the_host_cannot_use_the_model_that_is_captured():
+    def function(x):
+        return model(x)
+
+    with sluice.inferenceModel(Function(sluice.CPU(function, "function"))) as model:
+        with pytest.raises(sluice.InvalidArgument, match="calls uses that model"):
+            model(X)
+
+
+def test_threads_capture_models_with_functions_of_the_host():
+    """A capture that waits for its function keeps those of other threads waiting."""
+    call = torch.nn.Module.__call__
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            self.norm = sluice.CPU(lambda x: in_module(torch.nn.LayerNorm(4), x), "norm")
+
+        def forward(self, x):
+            captured.append(self)
+            z = self.norm(self.first(x))
+            assert captured[-1] is self
+            return self.second(z)
+
+    begin = threading.Barrier(2)
+    for _ in range(20):
+        captured, nets = [], [Net(), Net()]
+
+        def first_call(net):
+            begin.wait()
+            return in_module(net, X)
+
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(first_call, nets))
+        for net, result in zip(nets, found):
+            expected = net.second(torch.nn.functional.layer_norm(net.first(X), (4,)))
+            assert torch.allclose(result, expected, atol=1e-5)
+        assert torch.nn.Module.__call__ is call and "data" not in vars(torch.Tensor)
 
 
 def test_errors_of_a_host_function_reach_the_caller():

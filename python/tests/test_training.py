@@ -13,6 +13,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import sluice  # noqa: E402
+from sluice import _core  # noqa: E402
+from sluice._state import Tree  # noqa: E402
 from networks import TwoLayers, batch, train_eagerly  # noqa: E402
 
 
@@ -320,6 +322,53 @@ def test_an_optimizer_has_one_model_at_a_time(rules):
     second.destroy()
     with sluice.trainingModel(nets[0], None, optimizer) as model:
         model(*batch())
+
+
+@pytest.mark.parametrize("rules", [torch.optim, sluice.optim], ids=["torch", "sluice"])
+@pytest.mark.parametrize("failing", [(Tree, "fetch_last"), (_core.Model, "optimizer_state_dict")], ids=["weights", "state"])
+def test_an_end_that_fails_leaves_the_optimizer_free(rules, failing, monkeypatch):
+    net = TwoLayers()
+    optimizer = rules.Adam(net.parameters(), lr=0.1)
+    model = sluice.trainingModel(net, None, optimizer)
+    model(*batch())
+
+    def fail(self):
+        raise OSError("remote memory is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*failing, fail)
+        with pytest.raises(OSError, match="is gone"):
+            model.destroy()
+    with sluice.trainingModel(net, None, optimizer) as other:
+        other(*batch())
+
+
+@pytest.mark.parametrize("rules", [torch.optim, sluice.optim], ids=["torch", "sluice"])
+def test_an_optimizer_that_is_refused_leaves_the_other_one_to_the_model(rules):
+    x, y = batch()
+
+    def train(steps, refused):
+        torch.manual_seed(3)
+        net = TwoLayers()
+        optimizer = rules.Adam(net.parameters(), lr=0.1)
+        with sluice.trainingModel(net, None, optimizer) as model:
+            for step in range(steps):
+                model(x, y)
+                if step == 1 and refused:
+                    other = torch.optim.Adam(net.parameters(), lr=0.5)
+                    for count, each in enumerate(net.parameters()):
+                        moments = {key: torch.ones_like(each) for key in ("exp_avg", "exp_avg_sq")}
+                        other.state[each] = {"step": torch.tensor(float(count)), **moments}
+                    with pytest.raises(NotImplementedError, match="different numbers of steps"):
+                        model.setOptimizer(other)
+                    assert "state_dict" not in vars(other)
+            given = optimizer.state_dict()
+        return [*net.parameters(), given, optimizer.state_dict()]
+
+    *found, given, left = train(4, refused=True)
+    *expected, wanted, _ = train(4, refused=False)
+    assert all(map(torch.equal, found, expected))
+    assert str(given) == str(wanted) == str(left)
 
 
 def test_steps_that_differ_between_weights_are_refused():

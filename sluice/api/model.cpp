@@ -124,6 +124,10 @@ void Model::compile(std::span<const TensorType> inputs) {
   core().compile(inputs);
 }
 
+void Model::compileAgain(std::span<const HostTensor> inputs) {
+  core().compileAgain(inputs);
+}
+
 void Model::check(std::span<const TensorType> inputs) {
   core().check(inputs);
 }

@@ -310,6 +310,9 @@ class Model {
   void compile(const Inputs& inputs);
   /// The same for inputs of these types per micro-batch.
   void compile(std::span<const TensorType> inputs);
+  /// Calls the traced function for these inputs again and compiles what it does now; the state
+  /// stays.
+  void compileAgain(std::span<const HostTensor> inputs);
   /// Throws what compile(inputs) would throw before it plans memory: errors in annotations, loss,
   /// strategy and options. It does not check that the memory suffices.
   void check(std::span<const TensorType> inputs);

@@ -272,6 +272,16 @@ void ModelCore::compile(std::span<const TensorType> inputs) {
   entryOf(arranged(inputs));
 }
 
+void ModelCore::compileAgain(std::span<const HostTensor> inputs) {
+  const runtime::Turn::Hold turn = enter();
+  const HostStructure given = arranged(inputs);
+  const Signature signature = signatureOf(given, layout_);
+  for (const auto& entry : programs_) {
+    entry->compilesAgain = entry->compilesAgain || entry->signature == signature;
+  }
+  entryOf(given, layout_);
+}
+
 void ModelCore::check(std::span<const TensorType> inputs) {
   const runtime::Turn::Hold turn = enter();
   const Signature signature = arranged(inputs);

@@ -68,6 +68,7 @@ class ModelCore {
   void compile(std::span<const HostTensor> inputs);
   void compile(const Inputs& inputs);
   void compile(std::span<const TensorType> inputs);
+  void compileAgain(std::span<const HostTensor> inputs);
   void check(std::span<const TensorType> inputs);
   bool isCompiled() const;
   double compilationTime() const;
@@ -144,6 +145,7 @@ class ModelCore {
     CompiledProgram compiled;
     std::optional<std::size_t> loss = {};  // the drain of the minimised value, if it has one
     FixedValues fixed = {};                // what its program has as constants (constantWeights)
+    bool compilesAgain = false;            // before the next call
   };
 
   bool training() const { return optimizer_ != nullptr; }
@@ -177,6 +179,8 @@ class ModelCore {
   bool fixesWeights() const;
   /// Whether programs have the values of weights as constants: by the option or by the source.
   bool hasConstantWeights() const { return fixesWeights() || source_->hasConstantWeights(); }
+  /// Threads that the traced function waits for must not use the model.
+  TracedGraph trace(const Signature& signature, bool training) const;
   /// The graph of the source; with constantWeights it has constants, which `fixed` then lists.
   TracedGraph graphFor(const Signature& signature, FixedValues* fixed = nullptr) const;
   /// Whether the program has other values as constants than the variables have now.

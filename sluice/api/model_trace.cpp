@@ -1,4 +1,6 @@
 // What a model asks the compiler for: its traced graph, how it is trained, its anchors.
+#include <thread>
+
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/model_core.h"
 #include "sluice/base/error.h"
@@ -17,7 +19,7 @@ std::string ModelCore::getModelProto(onnx::Exact exact) const {
   if (programs_.empty()) {
     raise<InvalidArgument>("getModelProto: compile the model first, so that its shapes are known");
   }
-  const TracedGraph traced = source_->trace({programs_.back()->signature, false, options_});
+  const TracedGraph traced = trace(programs_.back()->signature, false);
   onnx::ExportOptions options{.exact = exact};
   for (const ir::Variable& variable : traced.graph.variables()) {
     if (session_->contains(variable.name)) {
@@ -25,6 +27,14 @@ std::string ModelCore::getModelProto(onnx::Exact exact) const {
     }
   }
   return onnx::exportModelBytes(traced.graph, options);
+}
+
+TracedGraph ModelCore::trace(const Signature& signature, bool training) const {
+  const std::span<const runtime::Turn::Mark> outer = runtime::Turn::Work::current();
+  std::vector<runtime::Turn::Mark> marks(outer.begin(), outer.end());
+  marks.push_back({turn_.get(), 0, std::this_thread::get_id()});
+  const runtime::Turn::Work work(marks);
+  return source_->trace({signature, training, options_});
 }
 
 bool ModelCore::fixesWeights() const {
@@ -35,7 +45,7 @@ TracedGraph ModelCore::graphFor(const Signature& signature, FixedValues* fixed) 
   if (fixed != nullptr && hasConstantWeights()) {
     alive().shareConstants(source_->variables());
   }
-  TracedGraph traced = source_->trace({signature, training(), options_});
+  TracedGraph traced = trace(signature, training());
   if (!fixesWeights()) {
     if (fixed != nullptr && source_->hasConstantWeights()) {
       fixed->ofSource = hashOfConstants(traced.graph);
@@ -64,6 +74,9 @@ std::uint64_t ModelCore::writesOfOthers(const Entry& entry) const {
 }
 
 bool ModelCore::isOutdated(Entry& entry) const {
+  if (entry.compilesAgain) {
+    return true;
+  }
   FixedValues& fixed = entry.fixed;
   const std::uint64_t writes = writesOfOthers(entry);
   if (fixed.variables.empty() || fixed.writes == writes) {

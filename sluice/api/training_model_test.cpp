@@ -40,6 +40,22 @@ TEST(TrainingModel, TrainsByTheLossWithSgdAndReturnsTheLastMicroBatch) {
   EXPECT_EQ(model.optimizer()->name(), optim::SGD(0.01).name());
 }
 
+TEST(TrainingModel, CompilesAgainWhatForwardDoesNow) {
+  struct Scaled : TrainedNet {
+    double factor = 1;
+    nn::Tensor forward(nn::Tensor x) { return nn::mean(x * w * factor); }
+  };
+  Scaled net;
+  auto model = trainingModel(net, Options());
+  const std::vector<HostTensor> inputs{HostTensor::of<float>(Shape{1, 1}, {1})};
+  EXPECT_FLOAT_EQ(static_cast<float>(model(inputs[0]).at(0)), 2);
+  net.factor = 3;
+  EXPECT_FLOAT_EQ(static_cast<float>(model(inputs[0]).at(0)), 1.99F);
+  model.compileAgain(inputs);
+  EXPECT_FLOAT_EQ(static_cast<float>(model(inputs[0]).at(0)), 3 * 1.98F);
+  EXPECT_FLOAT_EQ(static_cast<float>(net.w.value().at(0)), 1.95F);
+}
+
 TEST(TrainingModel, NeedsALossThatIsOneNumber) {
   TrainedNet net;
   net.scalar = false;

@@ -104,16 +104,17 @@ bool Turn::isWaitingForThisThread() const {
   }
   const std::scoped_lock lock(mutex_);
   return std::ranges::any_of(currentWork, [&](const Mark& mark) {
-    return mark.turn == this && (mark.tenure == 0 || (depth_ > 0 && mark.tenure == tenure_));
+    return mark.turn == this && mark.owner != std::this_thread::get_id() &&
+           (mark.tenure == 0 || (depth_ > 0 && mark.tenure == tenure_));
   });
 }
 
 void Turn::requireOutside() const {
   if (isWaitingForThisThread()) {
     raise<InvalidArgument>(
-        "a function that a running step calls (a host function, a feed, a sink, a signal handler) "
-        "uses the model that runs the step, or one that shares its state: the step waits for the "
-        "function, so the function cannot wait for the step; use the model after the step");
+        "a function that a running step calls (a host function, a feed, a sink, a signal handler), "
+        "or the capture of a model, uses that model, or one that shares its state: the step waits "
+        "for the function, so the function cannot wait for the step; use the model after the step");
   }
 }
 

@@ -1,8 +1,9 @@
 // Turn: the right to use a model's devices and state, for one caller at a time. Callers get it in
 // the order in which they asked. A thread that has the turn may take it again. A call that
 // continues in another thread hands the turn over with a Baton. The threads that run a step for the
-// owner of the turn are marked (Work): they must not wait for the turn, because the step waits for
-// them. A call that has the turn can be cancelled from any thread; a scope around calls cannot.
+// owner of the turn, or a function for its capture, are marked (Work): they must not wait for the
+// turn, because the owner waits for them. A call that has the turn can be cancelled from any
+// thread; a scope around calls cannot.
 #pragma once
 
 #include <atomic>
@@ -66,6 +67,7 @@ class Turn {
   struct Mark {
     const Turn* turn = nullptr;
     std::uint64_t tenure = 0;  ///< of the owner; 0: any owner
+    std::thread::id owner;     ///< the owner's thread, which has the mark for others; or none
   };
 
   /// Marks the calling thread as one that works for the owners of these turns: the owner whose step

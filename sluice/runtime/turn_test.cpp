@@ -143,6 +143,20 @@ TEST(Turns, AreRefusedToThoseForWhomTheOwnerWaits) {
   EXPECT_TRUE(Turn::Work::current().empty());
 }
 
+TEST(Turns, AreTakenAgainByTheOwnerButByNoneForWhomItWaits) {
+  const auto turn = std::make_shared<Turn>();
+  const auto take = [&] { return messageOf([&] { const Turn::Hold hold(turn); }); };
+  const Turn::Hold mine(turn);
+  const std::vector<Turn::Mark> marks{{turn.get(), 0, std::this_thread::get_id()}};
+  const Turn::Work work(marks);
+  EXPECT_EQ(take(), "nothing thrown");
+  std::thread helper([&] {
+    const Turn::Work helps(marks);
+    EXPECT_THAT(take(), HasSubstr("the capture of a model"));
+  });
+  helper.join();
+}
+
 TEST(Turns, AreRefusedToAThreadThatWasLeftAloneAsLongAsTheOwnerHasThem) {
   const auto turn = std::make_shared<Turn>();
   const auto take = [&] { return messageOf([&] { const Turn::Hold hold(turn); }); };

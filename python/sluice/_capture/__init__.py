@@ -21,8 +21,8 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
   What has a gradient of its own and is written through a detached view gets none.
 - Random functions give new numbers in every run of the model; torch's seed has no influence on
   them.
-- What forward does to the attributes of modules, and to lists and dictionaries in them, is undone afterwards; keep
-  state in buffers.
+- What forward does to the attributes of modules, and to lists and dictionaries in them of at most 10,000 entries, is
+  undone afterwards; keep state in buffers.
 """
 
 import contextlib
@@ -37,6 +37,7 @@ from . import (
     compat,
     composites,
     functional,
+    lending,
     refused,
     rules_images,
     rules_index,
@@ -62,8 +63,7 @@ from .views import body
 __all__ = ["Constant", "SymbolicTensor", "Traced", "body", "current", "trace", "unwrap", "wrap"]
 
 _current = None
-_lock = threading.RLock()  # what a capture changes in torch is the whole process's
-_outside = threading.Condition(_lock)  # a function of `outside` has ended
+_lock = lending.Lock()  # what a capture changes in torch is the whole process's
 
 
 class Traced:
@@ -117,24 +117,30 @@ def mark_loss(x):
 
 def outside(function):
     """The result of a function in a thread of its own, which nothing captures, in the middle of a
-    capture. It may itself capture: what a capture changes in torch is for its own thread only."""
-    found = []
+    capture. It may itself capture: what a capture changes in torch is for its own thread only. Captures of
+    other threads wait for that of the caller."""
+    found, work = [], _core.Work()
 
     def call():
         try:
-            found.append((function(), None))
+            with work:
+                found.append((function(), None))
         except BaseException as error:
             found.append((None, error))
-        with _outside:
-            _outside.notify_all()
 
-    with _outside:
-        threading.Thread(target=call, name="sluice-cpu-op").start()
-        _outside.wait_for(lambda: found)
+    thread = threading.Thread(target=call, name="sluice-cpu-op")
+    with _lock, _lock.lent(thread):
+        thread.start()
+        thread.join()
     result, error = found[0]
     if error is not None:
         raise error
     return result
+
+
+def model_lock():
+    """A lock for the calls of a model, which a thread may wait for in the middle of a capture."""
+    return lending.ModelLock(_lock)
 
 
 def _require_current():

@@ -11,10 +11,11 @@ from . import compat
 
 _DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
 _LISTS = (list, collections.deque)
+_MOST = 10_000  # entries; what has more is data, which every capture would copy
 
 
 class _Kept:
-    """The attributes of a module, and what its lists, dictionaries and sets contain."""
+    """The attributes of a module, and what its lists, dictionaries and sets contain, but for the largest."""
 
     def __init__(self, module, path):
         self.module = module
@@ -27,11 +28,14 @@ class _Kept:
         self._keep(self._attributes.values())
 
     def _keep(self, values):
-        for each in values:
+        waiting = list(values)
+        while waiting:
+            each = waiting.pop()
             kind = type(each)
-            if kind in (*_DICTIONARIES, *_LISTS, set) and id(each) not in self._contents:
-                self._contents[id(each)] = (each, kind(each) if kind in _LISTS else each.copy())
-                self._keep(each.values() if kind in _DICTIONARIES else each)
+            if kind not in (*_DICTIONARIES, *_LISTS, set) or id(each) in self._contents or len(each) > _MOST:
+                continue
+            self._contents[id(each)] = (each, kind(each) if kind in _LISTS else each.copy())
+            waiting.extend(each.values() if kind in _DICTIONARIES else each)
 
     def require_same(self):
         """An error if the module has other weights, buffers or parts now."""

@@ -43,6 +43,10 @@ def _version(tensor):
     return 0 if tensor.is_inference() else tensor._version
 
 
+def _kind(tensor):
+    return tensor.dtype, tensor.shape, tensor.layout, tensor.device
+
+
 class Constant:
     """A tensor from outside of the model that a capture has read, and the line that used it first. The attribute
     is the module that has it, and its name there."""
@@ -54,27 +58,27 @@ class Constant:
         self._module, self._name = (weakref.ref(attribute[0]), attribute[1]) if attribute else (None, None)
 
     def require_unchanged(self):
-        """An error if the tensor was written or replaced since: the compiled model has its old value."""
-        if _version(self.tensor) == self._version and not self._replaced():
+        """An error if the tensor was written since: the compiled model has its old value."""
+        if _version(self.tensor) == self._version:
             return
         where = f", used at {self.line}," if self.line else ""
         raise _core.InvalidArgument(
             f"a tensor {list(self.tensor.shape)} that is neither an argument nor a parameter or buffer of "
-            f"the module{where} was changed or replaced after the model was compiled, which has its old value as a "
-            "constant: register_buffer() it, or make it an argument of forward; after destroy() a new model has the "
-            "new value"
+            f"the module{where} was changed after the model was compiled, which has its old value as a constant: "
+            "register_buffer() it, or make it an argument of forward; after destroy() a new model has the new value"
         )
 
-    def _replaced(self):
-        """Whether the attribute of the module has another value now."""
+    def is_replaced(self):
+        """Whether the attribute of the module has another value now, which a new capture would see."""
         module = self._module() if self._module else None
         if module is None:
             return False
         now, then = vars(module).get(self._name), self.tensor
         if now is then:
             return False
-        same_kind = isinstance(now, torch.Tensor) and (now.dtype, now.shape) == (then.dtype, then.shape)
-        return not (same_kind and torch.equal(now, then))
+        if not isinstance(now, torch.Tensor) or _kind(now) != _kind(then):
+            return True
+        return not torch.equal(now, then) and not bool(((now == then) | ((now != now) & (then != then))).all())
 
 
 def is_located(error):
