@@ -12,6 +12,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/graph_file.h"
 #include "cli/report_files.h"
 #include "cli/terminal.h"
 #include "cli/wait_line.h"

@@ -21,8 +21,10 @@ namespace sluice::runtime {
 class SharedText {
  public:
   SharedText() : SharedText(std::string()) {}
+  // NOLINTBEGIN(google-explicit-constructor): it stands for a text
   SharedText(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
   SharedText(const char* text) : SharedText(std::string(text)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   const std::string& str() const { return *text_; }
   bool empty() const { return text_->empty(); }
