@@ -61,7 +61,7 @@ std::size_t bytesOf(const ir::Attr& attr) {
   if (const auto* texts = std::get_if<std::vector<std::string>>(&attr)) {
     std::size_t bytes = 0;
     for (const std::string& text : *texts) {
-      bytes += sizeof(text) + text.size();
+      bytes += sizeof(std::string) + text.size();
     }
     return bytes;
   }
