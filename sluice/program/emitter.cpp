@@ -398,7 +398,7 @@ class Emitter {
                       const Material& source,
                       const TensorType& type,
                       const Layout& wanted) {
-    const Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Packed)};
+    Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Packed)};
     emitReorder(source, form, type, device(), name);  // the Pack of device d is segment d
     return form;
   }
