@@ -4,8 +4,9 @@ The devices hold the values of a model's parameters and buffers. A `Tree` ties t
 the torch module:
 
 - After a step that writes them, the tensors of torch are out of date: trained weights, and buffers that
-  forward assigns. The first use of any tensor (reading, printing, saving, writing) copies all new values back. To see that use, the tree changes the
-  class of the tensors to one that does nothing else; `release` changes it back.
+  forward assigns. The first use of any tensor (reading, printing, saving, writing) copies all new
+  values back. To see that use, the tree changes the class of the tensors to one that does nothing
+  else; `release` changes it back.
 - Before a step, tensors that were written since the last one are copied to the devices. torch counts
   the writes of a tensor. Writes through `.data` are not counted, so a tensor whose `.data` was taken
   is copied before the next step as well.
